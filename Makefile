@@ -39,7 +39,7 @@ endif
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
 LIBRARIES := torch nodes adapters gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
-RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3
+RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3 mjlab-1.2
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
 # EnvPool needs numpy 2, and MLflow an older importlib-metadata.
@@ -48,6 +48,7 @@ python-torch-2.9 := 3.12
 python-torch-2.11 := 3.12
 python-newest := 3.13
 python-mjlab := 3.11
+python-mjlab-1.2 := 3.11
 python-isaaclab-2.3 := 3.11
 python-isaaclab-3 := 3.12
 plugin = $(filter %/rltrain-$1,$(PLUGINS))
@@ -65,6 +66,10 @@ projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
 projects-torch-2.9 := .[all,jax] $(BASE) $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)
 projects-mjlab := .[all] $(BASE) $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
+# The oldest mjlab, with what projects pin beside it.
+projects-mjlab-1.2 := . $(BASE) $(play) $(kits) $(call plugin,torch)[export] \
+	$(call plugins,torch nodes adapters gymnasium rsl-rl console mjlab)
+pins-mjlab-1.2 := mjlab==1.2.0 mujoco==3.5.0 mujoco-warp==3.5.0 warp-lang==1.12.0 torch==2.13.*
 # Without the extras, which would change what Isaac Lab pins.
 projects-isaaclab-2.3 := . $(BASE) $(kits) \
 	$(foreach name,torch nodes adapters gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
@@ -221,6 +226,10 @@ test-mjlab: .venv-mjlab/.ready
 	$(TIMEOUT) 900 .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) tests/integration/test_translation.py \
 		tests/policies -m "slow or long" -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
 
+test-mjlab-1.2: .venv-mjlab-1.2/.ready
+	$(TIMEOUT) 1200 .venv-mjlab-1.2/bin/python -m pytest $(call plugin,mjlab)/tests/test_mjlab_lifting.py \
+		$(call plugin,mjlab)/tests/test_mjlab_ranks.py --numprocesses 2 $(call REPORT,mjlab-1.2.ranks)
+
 # Runs with any Python that has torch with CUDA, and installs nothing.
 test-cuda:
 	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/cuda -m cuda
@@ -234,9 +243,10 @@ docs: .venv-docs/.ready
 
 # No index has rltrain. What this prints lets pip and uv find it here, also below a path with a space.
 wheels:
-	"$(PYTHON)" -m pip --disable-pip-version-check wheel --quiet --no-deps --wheel-dir dist . $(BASE) $(PLUGINS)
-	@"$(PYTHON)" -c "from pathlib import Path; place = Path('dist').resolve().as_uri(); \
-		print(f'export PIP_FIND_LINKS={place} UV_FIND_LINKS={place}')"
+	"$(PYTHON)" -m pip --disable-pip-version-check wheel --no-deps --wheel-dir dist . $(BASE) $(PLUGINS) >&2
+	@place=$$("$(PYTHON)" -c "from pathlib import Path; print(Path('dist').resolve().as_uri())") && \
+		printf 'export PIP_FIND_LINKS="%s%s" UV_FIND_LINKS="%s%s"\n' \
+		'$${PIP_FIND_LINKS:+$$PIP_FIND_LINKS }' "$$place" '$${UV_FIND_LINKS:+$$UV_FIND_LINKS,}' "$$place"
 
 lint: $(READY)
 	$(BIN)/ruff check .

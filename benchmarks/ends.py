@@ -3,10 +3,10 @@
     python benchmarks/ends.py --requests 40 --seed 3
     python benchmarks/ends.py --requests 40 --command "train, 2 ranks" --cleaned
 
-Each request is one of SIGINT, SIGTERM and SIGUSR2, to the command's process or to its whole group,
-between 0.1 s after the start and the end. What must hold: the status is 130, 143 or 75, or 0 if the
-command was done; no traceback; no process left; a checkpoint where training had begun. Lost are the
-iterations that the last line of metrics has and the newest checkpoint has not.
+Each request is one of SIGINT, SIGTERM, SIGHUP and SIGUSR2, to the command's process or to its whole
+group, between 0.1 s after the start and the end. What must hold: the status is 130, 143 or 75, or 0
+if the command was done; no traceback; no process left; a checkpoint where training had begun. Lost
+are the iterations that the last line of metrics has and the newest checkpoint has not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-STATUSES = {signal.SIGINT: {130}, signal.SIGTERM: {143, 75}, signal.SIGUSR2: {75}}
+STATUSES = {
+    **{signal.SIGINT: {130}, signal.SIGTERM: {143, 75}},
+    **{signal.SIGHUP: {75}, signal.SIGUSR2: {75}},
+}
 PATIENCE = 120
 """Seconds from a request to the end of its command."""
 

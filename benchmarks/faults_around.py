@@ -287,6 +287,9 @@ FAULTS = [
         "evaluate: step hangs, two ranks", evaluation(*TWO, rank=1), (1,), r"Rank 1 hangs.*step=6"
     ),
     alone("thread stays", (0,), r"a thread was left running.*bridge"),
+    planted("thread stays", (0,), r"a thread was left running.*bridge"),
+    planted("process stays", (0,), r"a process was left running.*viewer"),
+    alone("process stays", (0,), r"a process was left running.*viewer"),
     planted("helper stays", (0,), r"was still there, and is ended.*sleep 1000"),
     planted("rank killed, its helper lives", (137,), r"Rank 1 was killed by SIGKILL"),
     planted("server stopped, rank killed", (137,), r"was stopped\. It goes on"),
@@ -300,6 +303,7 @@ FAULTS = [
     planted("exit handler leaves with 5", (0,), r"finished  iteration 10/10"),
     Fault("temporary files removed, SIGTERM", asked(signal.SIGTERM, cleaned), (75,), "stopped  it"),
     Fault("temporary files removed, Ctrl-C", asked(signal.SIGINT, cleaned), (130,), "stopped  it"),
+    Fault("SIGHUP", asked(signal.SIGHUP, lambda at: None), (75,), "stopped  it"),
     Fault("rank 1 killed three times, SIGTERM", kills, (75,), "restart 3 of 3"),
     Fault("a target is reached, the run resumed", over, (0,), r"is over: .*target"),
     Fault("nobody reads the output", unread, (0,), r"!Traceback"),

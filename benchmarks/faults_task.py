@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -48,6 +49,9 @@ class Around(gymnasium.Env):  # type: ignore[misc]
             atexit.register(time.sleep, 1000)
         if HOW == "thread stays":
             threading.Thread(target=time.sleep, args=(1000,), name="bridge").start()
+        if HOW == "process stays":
+            spawn = multiprocessing.get_context("spawn")
+            spawn.Process(target=time.sleep, args=(1000,), name="viewer").start()
         if HOW == "helper stays":
             subprocess.Popen(["sleep", "1000"], stdin=subprocess.DEVNULL)
 

@@ -34,8 +34,7 @@ from rltrain import hookimpl
 from rltrain.errors import DivergenceError
 from rltrain.session import Session
 from rltrain.types import GradientSync, World
-from rltrain_ranks.machine.cores import bind_cores
-from rltrain_ranks.machine.heap import keep_freed_memory
+from rltrain_ranks.machine import bind_cores, keep_freed_memory
 
 WAYS = ("native", "matched", "gloo", "mpi", "bare", "free")
 RATIOS = (

@@ -23,12 +23,12 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 CORE = ROOT / "src" / "core" / "rltrain"
 BASE = ROOT / "src" / "base"
 BUDGET = {
-    "core without testing": 15_125,
-    "rltrain.testing": 1_500,
-    "largest package of the core": 1_700,
+    "core without testing": 14_775,
+    "rltrain.testing": 1_222,
+    "largest package of the core": 1_593,
 }
-"""Lines at most, which a test holds. Lower them when the core gets smaller; what makes it larger is
-better a plugin."""
+"""Lines that there are, which a test holds: lower them with what makes the core smaller. What makes
+it larger is better a plugin."""
 
 
 def lines(folder: Path, pattern: str = "**/*.py") -> Counter[str]:

@@ -23,8 +23,7 @@ from typing import Any
 from ranks import on_mpi_ranks, on_ranks
 
 from rltrain.types import World
-from rltrain_ranks.machine.cores import bind_cores
-from rltrain_ranks.machine.heap import keep_freed_memory
+from rltrain_ranks.machine import bind_cores, keep_freed_memory
 
 SYNCS = ("flat", "bf16")
 PARAMETERS = 12

@@ -13,8 +13,8 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from rltrain.options.checks import flag
-from rltrain.options.declare import option_of
+from rltrain.config.checks import flag
+from rltrain.config.declare import option_of
 from rltrain.options.run import RunOptions
 
 ROOT = Path(__file__).parents[1]

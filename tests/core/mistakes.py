@@ -48,8 +48,28 @@ def parts(methods: str = WRITES, more: str = "") -> str:
     return PARTS.format(methods=methods, more=more)
 
 
-OF_SUITE = "frameworks=('numpy',), describe=lambda task, env: None"
 OF_LIBRARY = "factory='stub_parts:StubLibrary', required_keys=(), default_agent=lambda *a: dict()"
+
+
+def suite(tasks: str = "list", describe: str = "lambda task, env: None") -> str:
+    """Return a plugin's module with a suite of these functions."""
+    functions = f"tasks={tasks}, describe={describe}"
+    return plugin(f"SuiteSpec(name='mine', factory='a:B', frameworks=('numpy',), {functions})")
+
+
+def cluster(find: str) -> str:
+    """Return a plugin's module with a cluster of this function."""
+    return plugin(f"ClusterSpec(name='mine', find={find}, order=20, variables=('MINE_*',))")
+
+
+def library(functions: str) -> str:
+    """Return a plugin's module with a library of these functions, and the stub's class."""
+    return plugin(
+        "LibrarySpec(name='mine', frameworks=('numpy',), algorithms=('ppo',), "
+        f"factory='stub_parts:StubLibrary', required_keys=(), {functions})"
+    )
+
+
 OPTIONS = "\n@dataclass{}\nclass Options:\n    flush: int = 1\n    {}\n"
 DOCUMENTED = '"""Rows between two flushes."""'
 
@@ -201,9 +221,52 @@ MISTAKES: dict[str, Mistake] = {
         "provides = []", "which has no rltrain_provides: name the module whose"
     ),
     "a suite cannot list its tasks": Mistake(
-        plugin(f"SuiteSpec(name='mine', factory='a:B', tasks=lambda: 1 / 0, {OF_SUITE})"),
+        suite(tasks="lambda: 1 / 0"),
         "its tasks() raises ZeroDivisionError: division by zero. Its author must mend it",
         run={"suite": "mine", "task": "Typo-v0"},
+    ),
+    "a suite lists no names": Mistake(
+        suite(tasks="lambda: None"),
+        "its tasks() must return Iterable, not None.",
+        run={"suite": "mine", "task": "Typo-v0"},
+    ),
+    "a suite looks up a task that it does not have": Mistake(
+        suite(describe="lambda task, env: {}[task]"),
+        "its describe() raises KeyError: 'no/such'. Its author must mend it: --no-plugin mine",
+        "its describe() raises KeyError: 'Stub-v0'. Its author must mend it: --no-plugin mine",
+        run={"suite": "mine"},
+    ),
+    "a suite describes its own task wrongly": Mistake(
+        suite("lambda: ['Mine-v0']", "lambda task, env: {} if task == 'Mine-v0' else None"),
+        "its describe() must return TaskInfo or None, not dict. Its author must mend it",
+        run={"suite": "mine", "task": "Mine-v0"},
+    ),
+    "a cluster reads a variable that may not be set": Mistake(
+        cluster("lambda environ: environ['MINE_RANK']"),
+        "its find() raises KeyError: 'MINE_RANK'. Its author must mend it: --no-plugin mine",
+        run={"cluster": "mine"},
+    ),
+    "a cluster finds no place": Mistake(
+        cluster("dict"),
+        "its find() must return StartedRank or StartedNode or None, not dict.",
+        run={"cluster": "mine"},
+    ),
+    "a library has no default options": Mistake(
+        library("default_agent=lambda task, algorithm: None"),
+        "its default_agent() must return Mapping, not None. Its author must mend it",
+        run={"library": "mine"},
+    ),
+    "a library returns the number of its steps": Mistake(
+        library("default_agent=lambda *a: dict(), iteration=lambda config: 16"),
+        "its iteration() must return Iteration, not int. Its author must mend it",
+        run={"library": "mine"},
+    ),
+    "a library's refusal raises": Mistake(
+        library(
+            "default_agent=lambda *a: dict(), refuses=[Refusal('odd', lambda *a: 1 / 0, '', '')]"
+        ),
+        "its refusal 'odd' raises ZeroDivisionError: division by zero. Its author must mend it",
+        run={"library": "mine"},
     ),
 }
 """By what is wrong."""

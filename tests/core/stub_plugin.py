@@ -16,6 +16,7 @@ from rltrain.specs import (
     ObserverSpec,
     Refusal,
     SuiteSpec,
+    Unread,
     WriterSpec,
 )
 from rltrain.types import Iteration, TaskInfo
@@ -89,6 +90,14 @@ def read_checkpoint(path: str, trusted: bool) -> list[str] | str:
     return keys or "it is empty."
 
 
+UNREAD = {
+    "resume": Unread("Give --resume."),
+    "load_run": Unread("Give --resume.", if_typed=True),
+    "folder": Unread("Give --log-root.", if_typed=True),
+    "logger": Unread("Give --writer.", off=("", "console")),
+}
+
+
 @hookimpl
 def rltrain_provides():
     parts = "stub_parts"
@@ -154,11 +163,12 @@ def rltrain_provides():
             default_agent=default_agent,
             required_keys=("learn.iterations", "model"),
             option_keys=frozenset({"learn.clip"}),
-            remarks=lambda agent: ["logger is not read."] if "logger" in agent else [],
+            unread=lambda agent: UNREAD,
             run_keys={
                 "seed": "learn.base_seed",
                 "max_iterations": "learn.iterations",
                 "num_envs": "learn.envs",
+                "checkpoint_interval": "learn.save",
             },
             refuses=(
                 Refusal(

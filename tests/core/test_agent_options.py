@@ -71,6 +71,8 @@ def test_the_callers_options_are_not_changed():
         ("env.name=a=b", ("env", "name", "a=b")),
         ("agent.units=[64, 32]", ("agent", "units", [64, 32])),
         ("agent.map={a: 1, b: [2]}", ("agent", "map", {"a": 1, "b": [2]})),
+        ("agent.map={a:1,b:{c:x.y:z}}", ("agent", "map", {"a": 1, "b": {"c": "x.y:z"}})),
+        ("agent.map={a:[p,q], b: c:d}", ("agent", "map", {"a": ["p", "q"], "b": "c:d"})),
         ("agent.x=null", ("agent", "x", None)),
         ("agent.x=", ("agent", "x", None)),
         ("agent.x='1'", ("agent", "x", "1")),
@@ -182,16 +184,16 @@ def of_kind(key, value):
 @pytest.mark.parametrize(
     ("key", "value", "wanted"),
     [
-        ("a.rate", "fast", "a number, such as 0.001"),
-        ("a.steps", "many", "a number, such as 16"),
-        ("a.clip", "maybe", "true or false"),
+        ("a.rate", "fast", "a number, such as 0.001, not text"),
+        ("a.steps", "16", "a number, such as 16, not text"),
+        ("a.clip", "maybe", "true or false, not text"),
         ("a.clip", [True], "true or false"),
         ("a.units", 64, "a list, such as [64, 64]"),
-        ("a.units", "64 64", "a list, such as [64, 64]"),
+        ("a.units", "64 64", "a list, such as [64, 64], not text"),
     ],
 )
 def test_a_value_of_another_kind_is_refused_unless_a_plus_says_that_it_is_meant(key, value, wanted):
-    with pytest.raises(UsageError, match=re.escape(f"agent.{key}={value}: must be {wanted}.")):
+    with pytest.raises(UsageError, match=re.escape(f"agent.{key}={value!r}: must be {wanted}.")):
         of_kind(key, value)
     assert of_kind(f"+{key}", value) == value
 
@@ -267,6 +269,16 @@ def with_keys(overrides, file, **more):
     spec = library("keyed", "a", keys=lambda options: sections)
     override_agent(file, overrides, spec, "a file", {}, **more)
     return file
+
+
+def test_other_programs_may_keep_options_in_an_open_section():
+    spec = library("keyed", "a", keys=lambda options: {"a": Keys({"clip", "rate"}, open=True)})
+    given = {"a": {"mine": 1, "rate": 2, "ratee": 3}}
+    told = override_agent(given, {"+a.clpi": 0, "+b": 1}, spec, "a file", {})
+    assert told == ["agent.a.mine, agent.a.ratee, agent.a.clpi: keyed reads no such option."]
+    with pytest.raises(UsageError, match=r"^agent\.a\.clipp: keyed .* Did you mean 'clip'\?"):
+        override_agent({"a": {"clipp": 1}}, {}, spec, "a file", {})
+    assert override_agent(given, {}, spec, "a run", {}, trained_before=True) == []
 
 
 @pytest.mark.parametrize(
@@ -347,6 +359,20 @@ def test_another_librarys_file_is_refused_and_named(file):
     message = refused({}, file("runner: {steps: 4, rate: 1}\n"))
     assert "this is not a file of stub, whose options include learn.iterations, model" in message
     assert "It looks like a file of other: try --library other." in message
+
+
+def test_a_file_with_sections_is_read_as_its_library_says(file):
+    def lifted(options):
+        return {key: x for key, x in options.items() if key != "outer"} | options.get("outer", {})
+
+    reading = library("reading", "learn.rate", "model", read_file=lifted)
+    registry = Registry([PluginRecord("p", "p", "1", "ready", specs=(STUB, reading))])
+    path = file("outer: {learn: {rate: 1}}\nmodel: x\n")
+    read, source = load_agent(path, reading, "ppo", "torch", SUITE, TASK, registry)
+    assert read == {"learn": {"rate": 1}, "model": "x"}
+    assert source == path
+    with pytest.raises(UsageError, match="It looks like a file of reading: try --library reading"):
+        load_agent(path, STUB, "ppo", "torch", SUITE, TASK, registry)
 
 
 def test_a_file_of_no_library_is_refused(file):

@@ -15,7 +15,7 @@ from rltrain.testing import FakeWorld, make_config
     ("raised", "elsewhere"), [(UsageError("no room"), UsageError), (OSError("no room"), PeerLost)]
 )
 def test_every_rank_ends_when_rank_0_cannot_decide(monkeypatch, raised, elsewhere):
-    def decide(config, iterations):
+    def decide(*decided):
         raise raised
 
     def work(group):
@@ -46,9 +46,30 @@ def test_options_of_any_class_are_compared():
         FakeWorld(2).run(lambda group: work(group, "elu"))
 
 
-def test_equal_options_may_come_from_files_at_different_paths():
-    def work(group):
-        path = f"/on/node/{group.rank}/agent.yaml"
-        check_agreement(group, make_config(agent={"lr": 1}, agent_config=path))
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("agent_config", ("/node/0/agent.yaml", "/node/1/agent.yaml")),
+        ("log_root", ("/node/0", "/node/1")),
+        ("rank_log_dir", ("/scratch/0", "/scratch/1")),
+        ("master_addr", ("10.0.0.1", "node0")),
+        ("join_timeout", (60, 300)),
+        ("hang_timeout", (None, 60.0)),
+        ("gpu_ids", ((0, 1), None)),
+    ],
+)
+def test_what_is_of_a_node_or_a_path_may_differ(name, values):
+    FakeWorld(2).run(
+        lambda group: check_agreement(group, make_config(**{name: values[group.rank]}))
+    )
 
-    FakeWorld(2).run(work)
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("num_envs", (8, 9)), ("max_restarts", (0, 1)), ("master_port", (1, 2)), ("keep", (None, 1))],
+)
+def test_what_is_of_the_run_may_not_differ(name, values):
+    with pytest.raises(UsageError, match=f"{name} is {values[0]} on rank 0"):
+        FakeWorld(2).run(
+            lambda group: check_agreement(group, make_config(**{name: values[group.rank]}))
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import os
 import pickle
@@ -11,17 +10,13 @@ from pathlib import Path
 import pytest
 from made_up_runs import made_state
 
-from rltrain.config import RunConfig
 from rltrain.data import pack_state
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoints import (
-    DamagedCheckpoint,
-    read_state,
-    save_with_state,
-    saved_checkpoints,
-)
-from rltrain.storage.finding import find_checkpoint, latest_of_name
+from rltrain.storage.checkpoint import Checkpoint, DamagedCheckpoint
+from rltrain.storage.checkpoints import save_with_state, saved_checkpoints
+from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.run_folder import RunFolder, create_run_folder
+from rltrain.testing import make_config
 
 
 @pytest.fixture
@@ -37,19 +32,43 @@ def save(folder, name, text, iteration=1, episode_return=None, **more):
 def test_state_is_restored_with_the_file_it_was_saved_with(folder):
     path = save(folder, "a.pth", "weights", 7, ranks=[b"0", b"1"])
     assert path.read_text() == "weights"
-    assert read_state(path) == made_state(7, ranks=[b"0", b"1"])
+    found = Checkpoint(path)
+    assert {**found.state, "ranks": []} == made_state(7)
+    assert [found.part(rank) for rank in range(2)] == [b"0", b"1"]
+    with pytest.raises(LookupError):
+        found.part(2)
+
+
+def test_a_rank_reads_its_own_part_and_no_other(folder):
+    path = save(folder, "a.pth", "weights", ranks=[b"own" * 99, b"other" * 99])
+    state = state_of(path)
+    state.write_bytes(state.read_bytes()[:-1] + b"?")
+    found = Checkpoint(path)
+    assert found.part(0) == b"own" * 99
+    for read in (lambda: found.part(1), found.check):
+        with pytest.raises(DamagedCheckpoint, match=r"\(the part of rank 1\)"):
+            read()
+
+
+def test_a_state_of_before_that_has_one_digest_is_read(folder):
+    path = save(folder, "a.pth", "weights")
+    packed = pack_state(made_state(3, ranks=[b"0", b"1"]), {})
+    state_of(path).write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+    found = Checkpoint(path)
+    found.check()
+    assert (found.state["iteration"], found.part(1)) == (3, b"1")
 
 
 def test_replacing_a_file_replaces_its_state(folder):
     save(folder, "best_[1.5].pth", "old", 1)
     path = save(folder, "best_[1.5].pth", "new", 2)
-    assert read_state(path)["iteration"] == 2
+    assert Checkpoint(path).state["iteration"] == 2
     assert len(list(folder.path.glob("checkpoints/ranks/*"))) == 1
 
 
 def test_a_file_that_was_copied_alone_has_no_state(folder, tmp_path):
     path = save(folder, "a.pth", "weights")
-    assert read_state(path.rename(tmp_path / "a.pth")) is None
+    assert Checkpoint(path.rename(tmp_path / "a.pth")).state is None
 
 
 def state_of(checkpoint) -> Path:
@@ -74,7 +93,7 @@ def test_damage_is_noticed(folder, of, tenth, how):
         UsageError,
         match=rf"{path}: is damaged: {damaged.name} is not what was written",
     ):
-        read_state(path)
+        Checkpoint(path).check()
 
 
 class Planted:
@@ -93,9 +112,9 @@ def test_a_state_that_would_run_code_is_refused_unless_it_is_trusted(folder, tmp
     planted = Planted(tmp_path)
     path = save(folder, "a.pth", "weights", more=planted)
     with pytest.raises(UsageError, match=r"run code \(\S+\.Planted\).*add --trust-checkpoint\."):
-        read_state(path)
+        Checkpoint(path).check()
     assert not planted.file.exists()
-    read_state(path, trusted=True)
+    Checkpoint(path, trusted=True).check()
     assert planted.file.exists()
 
 
@@ -104,8 +123,8 @@ def test_a_state_without_a_digest_needs_trust(folder):
     path = save(folder, "a.pth", "weights")
     state_of(path).write_bytes(pickle.dumps(made_state(3)))
     with pytest.raises(UsageError, match=r"has no digest.*add --trust-checkpoint\.$"):
-        read_state(path)
-    assert read_state(path, trusted=True)["iteration"] == 3
+        Checkpoint(path).check()
+    assert Checkpoint(path, trusted=True).state["iteration"] == 3
 
 
 def test_a_pickled_state_with_its_digest_is_refused(folder, tmp_path):
@@ -114,12 +133,14 @@ def test_a_pickled_state_with_its_digest_is_refused(folder, tmp_path):
     planted = Planted(tmp_path)
     with_digest(state_of(path), pickle.dumps(made_state(3, more=planted)))
     with pytest.raises(UsageError, match="run code"):
-        read_state(path)
+        Checkpoint(path).check()
     assert not planted.file.exists()
 
 
 def with_digest(path, packed):
-    path.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+    length = len(packed).to_bytes(8, "little")
+    digest = hashlib.sha256(length + packed).digest()
+    path.write_bytes(b"rltrain state 2\n" + digest + length + packed)
 
 
 WRONG_STATES = [
@@ -133,7 +154,10 @@ WRONG_STATES = [
             "iteration": ["x", -1, 1.5, None, True, [1]],
             "episode_return": ["1", [], True],
             "circumstances": [None, [], "x"],
-            "ranks": [None, {}, [1], "ranks"],
+            "ranks": [
+                *(None, {}, [1], "ranks", [b"elsewhere"], [[0, 1]], [[-1, ""]], [[True, ""]]),
+                *([[1, "0"]], [[2**53, "0"]], [[0, "0"]] * 100_000),
+            ],
             "progress": [
                 *(None, [], {}, {"iteration": 1}),
                 *({"iteration": 1, "frames": "many", "window": []},),
@@ -155,7 +179,7 @@ def test_a_state_with_wrong_contents_is_damaged(folder, state):
     path = save(folder, "a.pth", "weights")
     with_digest(state_of(path), pack_state(state, {}))
     with pytest.raises(DamagedCheckpoint, match="is not what was written"):
-        read_state(path)
+        Checkpoint(path).check()
 
 
 @pytest.mark.parametrize("kind", ["pipe", "device", "folder", "huge"])
@@ -173,7 +197,7 @@ def test_what_is_no_plain_file_is_no_state(folder, kind):
         with state.open("wb") as file:
             file.truncate(1 << 42)
     with pytest.raises(DamagedCheckpoint):
-        read_state(path)
+        Checkpoint(path).check()
 
 
 def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypatch):
@@ -190,7 +214,7 @@ def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypat
     monkeypatch.setattr(os, "replace", stop_before_the_file)
     with pytest.raises(KeyboardInterrupt):
         save(folder, "a.pth", "new", 2)
-    assert (path.read_text(), read_state(path)["iteration"]) == ("old", 1)
+    assert (path.read_text(), Checkpoint(path).state["iteration"]) == ("old", 1)
 
 
 @pytest.mark.parametrize(("keep", "left"), [(None, "abcdef"), (6, "abcdef"), (2, "def"), (1, "df")])
@@ -217,7 +241,12 @@ def runs(tmp_path):
 
 
 def find(choice, root, library="lib", task="Task/v1", warn=pytest.fail) -> str:
-    return find_checkpoint(choice, str(root), library, task, warn).read_text()
+    config = made_config(root, library=library, task=task, checkpoint=choice)
+    return find_checkpoint(config, warn).path.read_text()
+
+
+def made_config(root, **options):
+    return make_config(**{"library": "lib", "task": "Task/v1", **options, "log_root": str(root)})
 
 
 @pytest.mark.parametrize(("choice", "text"), [("latest", "second 3"), ("best", "second 2")])
@@ -227,16 +256,18 @@ def test_latest_and_best_come_from_the_newest_run(runs, tmp_path, choice, text):
 
 
 def test_a_run_that_is_started_again_goes_on_from_its_own(runs, tmp_path):
-    where = {"log_root": str(tmp_path), "library": "lib", "task": "Task/v1"}
-    config = RunConfig(algorithm="ppo", backend="b", suite="s", grad_sync="g", num_envs=1, **where)
+    def of_name(name, **more):
+        config = made_config(tmp_path, run_name=name, auto_resume=True, **more)
+        return find_checkpoint(config, pytest.fail)
+
     for run, name in zip(runs, ("first", "second"), strict=True):
         run.write_manifest({"config": {"run_name": name}})
     for name, found in (("first", "first 3"), ("second", "second 3")):
-        path = latest_of_name(dataclasses.replace(config, run_name=name), pytest.fail)
-        assert Path(path).read_text() == found
-    assert latest_of_name(dataclasses.replace(config, run_name="fir"), pytest.fail) is None
+        assert of_name(name).path.read_text() == found
+    assert of_name("fir") is None
+    assert of_name("fir", checkpoint="best").path.read_text() == "second 2"
     (runs[1].path / "manifest.json").unlink()
-    assert latest_of_name(dataclasses.replace(config, run_name="second"), pytest.fail) is None
+    assert of_name("second") is None
 
 
 def test_a_checkpoint_that_is_gone_is_passed_over_with_a_warning(runs, tmp_path):

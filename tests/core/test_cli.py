@@ -13,9 +13,9 @@ import pytest
 
 from rltrain.cli.main import command_of, main
 from rltrain.cli.parser import parse
+from rltrain.config.checks import flag
+from rltrain.config.declare import option_of
 from rltrain.errors import UsageError
-from rltrain.options.checks import flag
-from rltrain.options.declare import option_of
 from rltrain.options.run import RunOptions
 
 HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich", "skrl", "rl_games", "rsl_rl")
@@ -95,6 +95,22 @@ WRONG = [
     ("--config unknown.yaml", "Unknown option 'num_env'. Did you mean 'num_envs'?"),
     ("--config flat.yaml", "--config flat.yaml: agent: must be a mapping, not 3."),
     ("--log-root broken.yaml", "--log-root broken.yaml: cannot be written"),
+    ("--config agent.yaml", "--config agent.yaml: is a file of stub, not of a run. Give --agent-"),
+    ("--seed 1 num_envs=42", "num_envs=42: type --num-envs 42."),
+    ("--dry-run seed=42", "seed=42: type --seed 42."),
+    ("--dry-run 64", "Unknown argument '64'."),
+    ("--dry-run yes", "--dry-run yes: must be True, which may be left out, or False."),
+    (
+        "agent.learn.rate = 3e-4",
+        "agent.learn.rate =: write agent.learn.rate=VALUE, without spaces.",
+    ),
+    ("agent.learn.rate =1", "agent.learn.rate =1: write agent.learn.rate=VALUE, without spaces."),
+    ("--task mine.py:Bot-v0", "--task mine.py:Bot-v0: write mine:Bot-v0, the module and not"),
+    (
+        "--task a/mine.py",
+        "write mine:NAME, the module and not its file, and start in the folder of",
+    ),
+    ("agent.resume=True", "agent.resume=True: not read here. Give --resume."),
 ]
 
 
@@ -104,6 +120,7 @@ def test_what_is_wrong_is_reported_in_one_message(cli, tmp_path, line, message):
     (work / "broken.yaml").write_text("a: [1\n")
     (work / "unknown.yaml").write_text("num_env: 1\n")
     (work / "flat.yaml").write_text("agent: 3\n")
+    (work / "agent.yaml").write_text("{learn: {iterations: 3}, model: {units: [8]}}")
     words = line.split()
     stub = [] if words[0] in ("trian", "plugin", "plugins", "train") else STUB
     before = set(work.iterdir())
@@ -232,6 +249,17 @@ def test_a_dry_run_prints_the_plan_and_starts_nothing(dry, stub, tmp_path):
     assert list((tmp_path / "work").iterdir()) == []
 
 
+def test_a_dry_run_says_which_layer_sets_an_option(dry, cli, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("seed: 1\nnum_envs: 9\nagent: {learn.steps: 5}\n")
+    words = ("--config", str(file), "--num-envs", "3", "env.gravity=2", "+agent.own=1")
+    (row,) = (line for line in dry(*words).splitlines() if line.startswith("set by"))
+    typed, read = row.removeprefix("set by").strip().split("; ")
+    assert typed.startswith("the command line: ")
+    assert {"num_envs", "env.gravity", "agent.own"} < set(typed.partition(": ")[2].split(", "))
+    assert read == f"--config {file}: seed, agent.learn.steps"
+
+
 def test_a_run_trains(cli, stub, tmp_path):
     status, _out, err = cli(*STUB, "--writer", "notes", "--log-root", "out")
     assert (status, err) == (0, "")
@@ -248,7 +276,7 @@ def test_the_config_that_a_run_wrote_repeats_it(cli, stub, tmp_path):
     assert cli("--config", str(written), "--run-name", "again")[0] == 0
     again = stub.RECORDS[0].config
     changed = {name for name in first if first[name] != again[name]}
-    assert changed == {"agent_config", "run_name"}
+    assert changed == {"agent_config", "given", "run_name"}
     assert stub.RECORDS[-1].frames == frames
 
 
@@ -440,7 +468,7 @@ def test_tasks_as_json(cli, site):
     assert (opened["observations"], opened["actions"], opened["tuned"]) == (None, None, [])
     assert broken.keys() == seen.keys()
     assert (broken["task"], broken["reason"]) == ("Broken-v0", "It needs a robot.")
-    assert raises["reason"] == "RuntimeError: no display"
+    assert "its describe() raises RuntimeError: no display." in raises["reason"]
 
 
 def test_tasks_of_all_suites_are_listed(cli, site, monkeypatch):

@@ -44,6 +44,17 @@ class Silent:
         pass
 
 
+class Flags(Silent):
+    def add_arguments(self, parser):
+        parser.add_argument("--help")
+
+    def run(self, arguments, rest): ...
+
+
+class Forgets(Flags):
+    def add_arguments(self, parser): ...
+
+
 @hookimpl
 def rltrain_provides():
     here = __name__ + ":"
@@ -52,6 +63,8 @@ def rltrain_provides():
         CommandSpec(name="tasks", factory=here + "Greet"),
         CommandSpec(name="silent", factory=here + "Silent"),
         CommandSpec(name="gone", factory=here + "Gone"),
+        CommandSpec(name="flags", factory=here + "Flags"),
+        CommandSpec(name="forgets", factory=here + "Forgets"),
     ]
 '''
 
@@ -91,6 +104,17 @@ def test_plugins_lists_it(cli):
 
 def test_the_cores_commands_come_first(cli):
     assert "Unknown suite 'none'" in cli("tasks", "--suite", "none")[2]
+    told = "greeter 1.0: command tasks: rltrain has a command of this name, and runs that one."
+    assert told in cli("plugins", "--check", "greeter")[1]
+
+
+def test_a_name_of_two_plugins_is_refused_where_it_is_used_and_nowhere_else(cli, site):
+    site.install("other", GREET.replace("Greet)", "Silent)"))
+    assert cli("--help")[0] == 0
+    twice = "The command 'greet' is provided twice, by greeter 1.0 and other 1.0. Uninstall one"
+    assert cli("plugins")[1].count(f"    {twice}") == 2
+    status, _, err = cli("greet", "--who", "you")
+    assert (status, twice in err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -102,12 +126,14 @@ def test_the_cores_commands_come_first(cli):
         ("greet --who nobody", "--who nobody: name somebody."),
         ("gret", "Unknown command 'gret'. Did you mean 'greet'? Commands: train, tasks, plugins,"),
         ("silent", "has no method `run`"),
-        ("gone", "Gone) could not be loaded: AttributeError: module"),
+        ("flags", "Flags): its add_arguments() raises ArgumentError: argument --help: conflicting"),
+        ("forgets", "Forgets): its run() must return a status, not None."),
+        ("gone", "Gone) could not be loaded: it raises AttributeError: module"),
     ],
 )
 def test_what_is_wrong_is_reported_in_one_message(cli, line, message):
     status, out, err = cli(*line.split())
-    assert (status, out) == (1 if line in ("silent", "gone") else 2, "")
+    assert (status, out) == (2 if " " in line or line in ("greet", "gret") else 1, "")
     assert err.startswith("rltrain: ")
     assert message in err
     assert "Traceback" not in err

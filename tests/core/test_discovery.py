@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import shutil
+import sys
 
 import pytest
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.plugins.installed import Installed
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry, discover
-from rltrain.specs import LibrarySpec, Spec, SuiteSpec, WriterSpec, load_object
+from rltrain.specs import (
+    BackendSpec,
+    LauncherSpec,
+    LibrarySpec,
+    ObserverSpec,
+    Spec,
+    SuiteSpec,
+    WriterSpec,
+    load_object,
+)
 
 WRITER = """
 from rltrain.hookspecs import hookimpl
@@ -60,6 +71,32 @@ def test_what_is_installed_later_is_found_and_what_is_removed_is_not(site):
     assert record_of(discover(), "late").status == "ready"
     shutil.rmtree(site.path / "late_writer-1.0.dist-info")
     assert "late" not in {record.name for record in discover().records}
+
+
+def test_what_is_found_is_asked_and_checked_once_in_a_process(site, monkeypatch):
+    counts = "\nASKED = []\n@hookimpl\ndef rltrain_provides():\n    ASKED.append(1)\n"
+    source = writer("{}").replace("\n@hookimpl\ndef rltrain_provides():\n", counts)
+    site.install("library", version="1.5")
+    requires = ("library>=1; extra == 'library'",)
+    installed = site.install("csv-writer", source.format("csv"), requires=requires)
+    monkeypatch.setenv("RLTRAIN_MODULES", "fixture_named")
+    (site.path / "fixture_named.py").write_text(source.format("xml"))
+    # A folder in which Python writes __pycache__ has changed, and is looked at again.
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    looked_up: list[str] = []
+    version = Installed.version
+    monkeypatch.setattr(
+        Installed, "version", lambda x, name: looked_up.append(name) or version(x, name)
+    )
+    assert {"csv", "xml"} <= set(discover().names(WriterSpec))
+    assert looked_up.count("library") == 1
+    assert "csv" not in discover(["csv-writer"]).names(WriterSpec)
+    assert discover(environ={"RLTRAIN_PLUGINS": "csv-writer"}).get(WriterSpec, "csv")
+    assert discover().get(WriterSpec, "xml")
+    assert looked_up.count("library") == 1
+    assert [len(sys.modules[each].ASKED) for each in (installed, "fixture_named")] == [1, 1]
+    shutil.rmtree(site.path / "library-1.5.dist-info")
+    assert record_of(discover(), "csv-writer").status == "unmet"
 
 
 @pytest.mark.parametrize("blocked", ["csv", "csv-writer"])
@@ -222,7 +259,23 @@ def test_an_unknown_name_suggests_the_closest(site):
 
 def test_an_unknown_name_reports_that_nothing_is_installed(site):
     with pytest.raises(UsageError, match="No library is installed"):
-        Registry([]).get(LibrarySpec, "rl_games")
+        Registry([]).get(LibrarySpec, "mine")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "plugin"),
+    [
+        (LibrarySpec, "rl_games", "rltrain-rl-games"),
+        (WriterSpec, "wandb", "rltrain-wandb"),
+        (SuiteSpec, "mjlab", "rltrain-mjlab"),
+        (LauncherSpec, "slurm", "rltrain-slurm"),
+        (BackendSpec, "gloo", "rltrain-torch"),
+    ],
+)
+def test_what_a_plugin_of_ours_provides_says_how_to_install_it(kind, name, plugin):
+    told = rf"^{name}: is a \w+ of {plugin}\. pip install '{plugin}\[library\]' \("
+    with pytest.raises(UsageError, match=told):
+        Registry(()).get(kind, name)
 
 
 def test_choosing_a_plugin_that_is_not_ready_gives_its_reason(site):
@@ -285,6 +338,11 @@ class WrongArguments:
     def rltrain_write(self, records): ...
 
 
+class WrapsWithoutYield:
+    @hookimpl(wrapper=True)
+    def rltrain_write(self, record): ...
+
+
 class CannotBeMade:
     def __init__(self):
         raise OSError("no disk")
@@ -302,6 +360,7 @@ def test_a_good_plugin_is_chosen(site):
         (Unmarked, r"mark rltrain_write with @rltrain\.hookimpl"),
         (Misspelled, "rltrain_shut_down"),
         (WrongArguments, "records"),
+        (WrapsWithoutYield, "but function is not a generator function"),
         (CannotBeMade, "OSError: no disk"),
     ],
 )
@@ -312,6 +371,26 @@ def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, mess
     assert "writer 'mine'" in str(caught.value)
     # It is not kept.
     assert plugins.call_each("rltrain_shutdown", session=None, error=None) == {}
+
+
+class Answering:
+    @hookimpl
+    def rltrain_train(self): ...
+
+
+@pytest.mark.parametrize(
+    ("cls", "message"),
+    [
+        (
+            Answering,
+            r"rltrain_train: another plugin answers: wrap it, with @rltrain.hookimpl\(wrap",
+        ),
+        (type("Nothing", (), {}), "it implements no hook with @rltrain.hookimpl"),
+    ],
+)
+def test_an_observer_answers_for_no_other_plugin(site, cls, message):
+    with pytest.raises(PluginError, match=message):
+        RunPlugins().choose(spec_of(cls, ObserverSpec))
 
 
 @pytest.mark.parametrize("factory", ["no_such_module:Name", "rltrain.plugins.registry:NoSuchClass"])
@@ -333,6 +412,20 @@ def test_a_final_none_is_an_error_that_names_the_plugin():
     plugins = RunPlugins()
     plugins.register(Answers(None), "suite")
     with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
+        plugins.first("rltrain_make_env", "suite 'mine'", session=None)
+
+
+class Forgets:
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self):
+        yield
+
+
+def test_a_wrapper_that_returns_nothing_is_named():
+    plugins = RunPlugins()
+    plugins.register(Answers(3), "suite:mine")
+    plugins.register(Forgets(), "observer:forgets")
+    with pytest.raises(PluginError, match=r"suite 'mine', and wrapped by observer:forgets: each"):
         plugins.first("rltrain_make_env", "suite 'mine'", session=None)
 
 

@@ -14,13 +14,13 @@ from rltrain.errors import RankFailed
 from rltrain.run.worker import run_here
 from rltrain.testing import make_config
 from rltrain.types import World
-from rltrain_ranks.ending import announce_training, ask_to_end, asked_to_end
-from rltrain_ranks.requests import Requests
+from rltrain_ranks.board import board_of
+from rltrain_ranks.ending import Requests, ask_to_end, asked_to_end
 
 
 def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):
     assert not ask_to_end(tmp_path, signal.SIGTERM)  # They do not train yet.
-    announce_training(tmp_path)
+    board_of(tmp_path).is_training = True
     assert asked_to_end(tmp_path) is None
     assert ask_to_end(tmp_path, signal.SIGTERM)
     assert asked_to_end(tmp_path) == signal.SIGTERM
@@ -46,10 +46,9 @@ def test_ranks_are_asked_also_when_their_folder_is_gone(tmp_path):
     assert requests.votes(1) == (False, True, False)
 
 
-@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGQUIT])
-def test_some_signals_end_at_once(tmp_path, number):
-    announce_training(tmp_path)
-    assert not ask_to_end(tmp_path, number)
+def test_a_signal_that_is_no_request_ends_at_once(tmp_path):
+    board_of(tmp_path).is_training = True
+    assert not ask_to_end(tmp_path, signal.SIGQUIT)
 
 
 @pytest.mark.parametrize(
@@ -57,6 +56,7 @@ def test_some_signals_end_at_once(tmp_path, number):
     [
         (signal.SIGINT, (True, False, False), 130),
         (signal.SIGTERM, (False, True, False), 75),
+        (signal.SIGHUP, (False, True, False), 75),
         (signal.SIGUSR1, (False, True, False), 75),
         (signal.SIGUSR2, (False, True, False), 75),
     ],
@@ -97,7 +97,7 @@ def here(run, world=None):
 
 def test_a_signal_to_one_process_is_a_request():
     def run(config, world, log):
-        announce_training(log.path.parent)
+        board_of(log.path.parent).is_training = True
         os.kill(os.getpid(), signal.SIGTERM)
         return asked_to_end(log.path.parent)
 
@@ -119,7 +119,7 @@ def test_the_second_signal_ends_one_process_and_before_training_the_first(
     def run(config, world, log):
         folders.append(log.path.parent)
         if times == 2:
-            announce_training(log.path.parent)
+            board_of(log.path.parent).is_training = True
         for _ in range(times):
             os.kill(os.getpid(), number)
 

@@ -18,15 +18,16 @@ from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Scalars
+from rltrain.run.output import IO_ERROR
 from rltrain.run.session import RankSession
-from rltrain.run.unwritten import IO_ERROR
-from rltrain.storage.checkpoints import read_state, saved_checkpoints
+from rltrain.storage.checkpoint import Checkpoint
+from rltrain.storage.checkpoints import saved_checkpoints
 from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.metrics_file import read_metrics
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 from rltrain_files.disk import Mount, NotWritten, disk_errors
-from rltrain_ranks.requests import Requests
+from rltrain_ranks.ending import Requests
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 SIZE = 200_000
@@ -59,7 +60,7 @@ def save(path):
     path.write_bytes(bytes(SIZE))
 
 
-def run(each, log_root, writer=None, iterations=5):
+def run(each, log_root, writer=None, iterations=5, kind="writer"):
     """Run two ranks of a fake world; return rank 0's result."""
 
     def rank(group):
@@ -67,7 +68,7 @@ def run(each, log_root, writer=None, iterations=5):
         plugins.register(Ranks(group, each), "library")
         plugins.register(stub_parts.StubSuite(), "suite")
         if writer is not None and group.rank == 0:
-            plugins.register(writer, "writer:mine")
+            plugins.register(writer, f"{kind}:mine")
         config = make_config(
             distributed=True, log_root=str(log_root), num_envs=2, max_iterations=iterations
         )
@@ -110,7 +111,7 @@ def test_a_checkpoint_is_saved_once_the_disk_has_room(stub, small_disk, capsys):
     result = run(each, small_disk)
     assert names(result.run_dir) == ["1.pt", "5.pt"]
     assert Path(result.checkpoint).name == "5.pt"
-    assert read_state(Path(result.checkpoint))["iteration"] == 5
+    assert Checkpoint(Path(result.checkpoint)).state["iteration"] == 5
     assert result.exit_code == 0
     assert said(capsys) == [
         "rltrain: cannot write checkpoints (No space left on device): training goes on, and tries "
@@ -127,8 +128,8 @@ def test_a_run_whose_last_checkpoint_is_missing_ends_with_a_status_of_its_own(
     assert result.iterations == 5
     assert Path(result.checkpoint).name == "1.pt"
     assert said(capsys)[-1] == "rltrain: not written: checkpoints (No space left on device)"
-    found = find_checkpoint("latest", str(small_disk), "rl_games", make_config().task, print)
-    assert str(found) == result.checkpoint
+    config = make_config(log_root=str(small_disk), library="rl_games", checkpoint="latest")
+    assert str(find_checkpoint(config, print)) == result.checkpoint
     assert not list(Path(result.run_dir).rglob(".*"))  # Nothing is half-written.
 
 
@@ -210,7 +211,24 @@ def test_a_librarys_own_error_of_a_full_disk_is_recognized(tmp_path, small_disk,
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError("shapes differ"), FileNotFoundError(2, "no file", "x"), MemoryError()]
+    "number",
+    [
+        *(errno.EMFILE, errno.ENFILE, errno.EISDIR, errno.EXDEV, errno.ENOTDIR, errno.ELOOP),
+        *(errno.EROFS, errno.EIO, errno.ESTALE, errno.EDQUOT, errno.EBUSY, errno.EHOSTDOWN),
+    ],
+)
+def test_what_the_system_refuses_for_a_moment_is_not_written(tmp_path, number):
+    with pytest.raises(NotWritten) as caught, disk_errors(tmp_path):
+        raise OSError(number, "refused")
+    assert caught.value.errno == number
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(RuntimeError("shapes differ"), FileNotFoundError(2, "no file", "x"), MemoryError()),
+        *(OSError(errno.EBADF, "closed"), OSError("of a library")),
+    ],
 )
 def test_a_mistake_in_what_writes_stays_an_error(tmp_path, error):
     with pytest.raises(type(error)) as caught, disk_errors(tmp_path):
@@ -269,6 +287,13 @@ def test_a_writer_that_raises_is_named_once_and_the_status_says_so(stub, tmp_pat
         )
         assert lines[1] == "rltrain: not written: records (writer mine) (ValueError: a mistake)"
         assert printed.err.count("Traceback") == 1
+
+
+def test_an_observer_that_raises_is_named_as_a_writer_is(stub, tmp_path, capsys):
+    observer = FailingWriter(ValueError("a mistake"), [2])
+    result = run(lambda *_: None, tmp_path, observer, kind="observer")
+    assert (result.exit_code, result.iterations) == (IO_ERROR, 5)
+    assert "rltrain: the observer mine raises ValueError: a mistake. " in capsys.readouterr().out
 
 
 def test_a_writer_may_refuse_a_run(stub, tmp_path):

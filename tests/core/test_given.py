@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
+import threading
 import types
+from dataclasses import dataclass
+from functools import partial
 
+import numpy
 import pytest
+import stub_parts
 import stub_plugin
 
 import rltrain
 from rltrain.commands import make_plan
 from rltrain.errors import UsageError
 from rltrain.plugins import discover, given
-from rltrain.specs import LibrarySpec, WriterSpec
+from rltrain.specs import LibrarySpec, ObserverSpec, WriterSpec
 from rltrain.testing import FakeWorld
 
 OPTIONS = {**stub_plugin.OPTIONS, "max_iterations": 2}
@@ -62,6 +69,51 @@ def test_fake_ranks_take_them_too():
     assert [run.result.iterations for run in runs] == [2, 2]
 
 
+@dataclass(frozen=True)
+class Amount:
+    by: int = 1
+
+
+class Counting:
+    """An observer with options."""
+
+    def __init__(self, options: Amount) -> None:
+        self.by, self.count = options.by, 0
+
+    @rltrain.hookimpl(wrapper=True)
+    def rltrain_train(self):
+        self.count += self.by
+        return (yield)
+
+
+def declares(kind, name, factory, **more):
+    """Return a plugin that declares one class of this module."""
+
+    class Declares:
+        @rltrain.hookimpl
+        def rltrain_provides(self):
+            return [kind(name=name, factory=f"{__name__}:{factory}", **more)]
+
+    return Declares()
+
+
+@pytest.mark.parametrize("observer", ["counting", Counting])
+def test_an_observer_of_fake_ranks_has_its_options(observer):
+    watching = [partial(Counting, Amount(5)), observer, "watcher"]
+    plugin = declares(ObserverSpec, "counting", "Counting", options=f"{__name__}:Amount")
+    given = {**OPTIONS, "counting": {"by": 3}, "plugins": [stub_plugin, plugin]}
+    first, second = FakeWorld(2).train(**given, observers=watching)
+    assert [each.count for each in first.observers[:2]] == [5, 3]
+    assert type(second.observers[2]).__name__ == "Watcher"
+    assert stub_plugin.EVENTS.count("before train") == 2
+
+
+@pytest.mark.parametrize("name", ["launcher", "nnodes", "nproc_per_node", "num_gpus"])
+def test_fake_ranks_are_as_many_as_their_world_has(name):
+    with pytest.raises(UsageError, match=f"{name}=4: a fake world has its ranks"):
+        FakeWorld(2).train(**OPTIONS, distributed=True, plugins=[stub_plugin], **{name: 4})
+
+
 def test_what_is_installed_and_given_is_not_found_twice(stub):
     with given([stub_plugin]):
         assert discover().get(LibrarySpec, "stub").name == "stub"
@@ -90,3 +142,74 @@ def test_a_rank_finds_what_the_environment_names(monkeypatch):
     assert make_plan(OPTIONS).config.library == "stub"
     (record,) = [each for each in discover().records if each.name == "nowhere_at_all"]
     assert record.reason == "ModuleNotFoundError: No module named 'nowhere_at_all'"
+
+
+class Raises:
+    @rltrain.hookimpl(wrapper=True)
+    def rltrain_train(self):
+        yield
+        raise RuntimeError("planted")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_search_draws_another_number_for_each_run(fails):
+    plugins = [stub_plugin, declares(ObserverSpec, "raises", "Raises")]
+    given = {**OPTIONS, "seed": 7, "plugins": plugins, "observers": ["raises"] * fails}
+    random.seed(1)
+    numpy.random.seed(1)
+    expected = [(random.random(), numpy.random.rand()) for _ in range(3)]
+    random.seed(1)
+    numpy.random.seed(1)
+    drawn = []
+    for _ in range(3):
+        drawn.append((random.random(), numpy.random.rand()))
+        with pytest.raises(RuntimeError, match="planted") if fails else contextlib.nullcontext():
+            rltrain.train(**given)
+    assert drawn == expected
+
+
+class Meanwhile:
+    """Trains in another thread while a run trains."""
+
+    said = ""
+
+    @rltrain.hookimpl
+    def rltrain_write(self, record):
+        thread = threading.Thread(target=self.run)
+        thread.start()
+        thread.join()
+
+    def run(self):
+        try:
+            rltrain.train(**OPTIONS)
+        except UsageError as error:
+            Meanwhile.said = str(error)
+
+
+def test_two_threads_do_not_train_at_the_same_time():
+    plugins = [stub_plugin, declares(WriterSpec, "meanwhile", "Meanwhile")]
+    assert rltrain.train(**{**OPTIONS, "writers": ["meanwhile"]}, plugins=plugins).iterations == 2
+    assert Meanwhile.said.startswith("A run trains in this process already: use another process")
+    assert rltrain.train(**OPTIONS, plugins=[stub_plugin]).iterations == 2
+
+
+class Silent(stub_parts.StubLibrary):
+    """A library that records nothing."""
+
+    @rltrain.hookimpl
+    def rltrain_train(self, session):
+        session.wrap_model({"weight": numpy.zeros(2)}, "policy")
+        session.env.reset()
+        return session.result()
+
+
+def test_a_library_that_records_nothing_is_told_so(capfd):
+    (library,) = (x for x in stub_plugin.rltrain_provides() if isinstance(x, LibrarySpec))
+    fields = {name: x for name, x in vars(library).items() if name not in ("name", "factory")}
+    plugins = [stub_plugin, declares(LibrarySpec, "silent", "Silent", **fields)]
+    rltrain.train(**{**OPTIONS, "library": "silent"}, plugins=plugins)
+    assert (
+        "The library 'silent' has recorded nothing: call session.record(" in capfd.readouterr().out
+    )
+    rltrain.train(**OPTIONS, plugins=plugins)
+    assert "has recorded nothing" not in capfd.readouterr().out

@@ -14,7 +14,7 @@ from mistakes import MISTAKES, WRITES, Mistake, parts, writer
 from rltrain import specs
 from rltrain.cli.main import main
 from rltrain.commands import make_plan
-from rltrain.errors import UsageError
+from rltrain.errors import PluginError, UsageError
 from rltrain.plugins.faults import IMPORT_STRINGS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "mistakes.md").read_text()
@@ -45,7 +45,7 @@ def of_plan(mistake: Mistake, stub, capsys) -> str:
     """Return what a run says that uses the plugin, before a rank starts."""
     try:
         make_plan({**stub.OPTIONS, **mistake.run})
-    except UsageError as error:
+    except (UsageError, PluginError) as error:
         assert not mistake.goes_on
         return str(error)
     assert mistake.goes_on
@@ -64,6 +64,50 @@ def test_each_mistake_is_named_with_its_remedy(planted, stub, capsys, request):
         print(f"\n| {wrong} | {run} | {line.removeprefix('mine 1.0: ')} |")
     (row,) = (row for row in PAGE.splitlines() if row.startswith(f"| {wrong} | {run} |"))
     assert planted.says in row
+
+
+NOT_CHOSEN = [name for name in MISTAKES if name.startswith(("a suite", "a cluster", "a library"))]
+
+
+@pytest.mark.parametrize("planted", NOT_CHOSEN, indirect=True)
+def test_a_mistake_stops_no_run_that_does_not_use_the_plugin(
+    planted, stub, capsys, request, monkeypatch
+):
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "stub,mine")
+    assert make_plan(stub.OPTIONS).config.library == "stub"
+    told, name = capsys.readouterr().err, request.node.callspec.id
+    asked = "looks up" in name or name.startswith("a cluster")
+    assert told.count("--no-plugin mine leaves it out") == asked, told
+    assert len(told.splitlines()) == asked
+    for words in (["--help"], ["plugins"], ["tasks", "--suite", "stubs"], ["tasks"]):
+        assert main(words) == 0, capsys.readouterr().err
+
+
+@pytest.mark.parametrize("planted", ["a suite cannot list its tasks"], indirect=True)
+def test_a_list_of_tasks_says_whose_are_not_there(planted, stub, capsys, monkeypatch):
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "stub,mine")
+    assert main(["tasks"]) == 0
+    assert "its tasks() raises ZeroDivisionError" in capsys.readouterr().err
+    assert main(["tasks", "--suite", "mine"]) == 1
+    assert "The suite 'mine' of mine 1.0: its tasks() raises" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "planted", ["a cluster reads a variable that may not be set"], indirect=True
+)
+def test_a_cluster_whose_variables_are_set_is_not_left_out(planted, stub, capsys, monkeypatch):
+    monkeypatch.setenv("MINE_SIZE", "4")
+    with pytest.raises(PluginError, match=r"The cluster 'mine' of mine 1.0: its find\(\) raises"):
+        make_plan(stub.OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "planted", ["a suite looks up a task that it does not have"], indirect=True
+)
+def test_strict_raises_what_a_function_raised(planted, stub, monkeypatch):
+    monkeypatch.setenv("RLTRAIN_STRICT", "1")
+    with pytest.raises(KeyError):
+        make_plan(stub.OPTIONS)
 
 
 @pytest.mark.parametrize("planted", ["the entry point imports its library"], indirect=True)

@@ -289,6 +289,15 @@ def test_skip_leaves_out_an_update_on_all_ranks(checked):
     assert second == (None, [1.0], [0.0, 0.0, 1.0, 0.0, 0.0])
 
 
+@pytest.mark.parametrize("value", [NAN, INF])
+def test_what_is_averaged_beside_gradients_leaves_no_update_out(checked, value):
+    """It is no gradient, such as a KL divergence."""
+    numbers = Numbers("skip", checked.arrays)
+    sync = numbers.checked(list, [checked([0.0]), checked(0.0)], 1)
+    assert sync([checked([1.0]), checked(value)]) is not None
+    assert sync([checked([value]), checked(1.0)]) is None
+
+
 def test_updates_that_were_left_out_are_counted_once_whatever_the_number_of_ranks(checked):
     def one(group):
         numbers = Numbers("skip", checked.arrays)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -48,6 +50,7 @@ def module(monkeypatch):
     CsvWriter.rltrain_write = hookimpl(CsvWriter.rltrain_write)
     module.Needs = dataclasses.make_dataclass("Needs", [("path", str)])
     monkeypatch.setitem(sys.modules, module.__name__, module)
+    return module
 
 
 CSV = WriterSpec(name="csv", factory="csv_of_a_test:Writer", options="csv_of_a_test:Options")
@@ -58,6 +61,42 @@ def refused(given) -> str:
     with pytest.raises(UsageError) as caught:
         check_options([CSV, PLAIN], given)
     return str(caught.value)
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+DECLARED = [
+    (page.name, block)
+    for page in DOCS.glob("*.md")
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.M | re.S)
+    if "@dataclass(frozen=True)\nclass " in block
+]
+
+
+@pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"])
+@pytest.mark.parametrize(("page", "source"), DECLARED)
+def test_the_options_of_the_pages_work(module, page, source, future):
+    exec(compile(future + source, page, "exec", dont_inherit=True), module.__dict__)
+    (cls,) = re.findall(r"^class (\w+):", source, re.M)
+    spec = dataclasses.replace(CSV, options=f"{module.__name__}:{cls}")
+    options = {each.key.removeprefix("csv."): each for each in describe_options(spec)}
+    values = {name: "x" for name, each in options.items() if each.type == "str | None"}
+    made = make_options(spec, {"csv": values})
+    assert dataclasses.asdict(made) == {n: each.default for n, each in options.items()} | values
+
+
+def test_the_pages_have_options_without_a_value():
+    assert {page for page, _ in DECLARED} == {"plugin-by-hand.md", "trust.md"}
+    assert any("str | None" in source for _, source in DECLARED)
+
+
+def test_what_post_init_raises_names_the_options(module):
+    def fails(self):
+        raise KeyError("token")
+
+    module.Fails = dataclasses.make_dataclass("Fails", [], namespace={"__post_init__": fails})
+    spec = dataclasses.replace(CSV, options="csv_of_a_test:Fails")
+    with pytest.raises(PluginError, match=r"csv_of_a_test:Fails raises KeyError: 'token'\."):
+        make_options(spec, {})
 
 
 def test_missing_options_keep_their_defaults():
@@ -99,7 +138,7 @@ def test_a_dataclass_needs_a_default_for_each_field():
         make_options(spec, {})
     with pytest.raises(PluginError, match="must be a dataclass"):
         make_options(dataclasses.replace(CSV, options="csv_of_a_test:Writer"), {})
-    with pytest.raises(PluginError, match="could not be loaded: AttributeError"):
+    with pytest.raises(PluginError, match="could not be loaded: it raises AttributeError"):
         make_options(dataclasses.replace(CSV, options="csv_of_a_test:Gone"), {})
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.plan.tasks import find_modules_here, find_task, having
+from rltrain.plugins import registry
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
@@ -44,31 +45,32 @@ def test_a_simulator_is_not_started_for_a_name_that_it_does_not_know():
     simulator = Suite("simulator", has=["Robot", "Composed"], knows=["Robot"])
     light = Suite("light", has=["CartPole"])
     both = [light.spec, simulator.spec]
-    assert names(having("CartPole", {}, both)) == ["light"]
-    assert having("Composed", {}, both) == having("Typo", {}, both) == []
+    assert names(having("CartPole", {}, both, Registry())) == ["light"]
+    assert having("Composed", {}, both, Registry()) == having("Typo", {}, both, Registry()) == []
     assert not simulator.asked
-    assert names(having("Robot", {}, both)) == ["simulator"]
+    assert names(having("Robot", {}, both, Registry())) == ["simulator"]
     assert light.asked == ["CartPole", "Composed", "Typo"]
 
 
 def test_who_names_the_suite_or_a_module_asks_for_real():
     simulator = Suite("simulator", has=["Composed", "mine:Composed"], knows=[])
     light = Suite("light", has=["mine:CartPole"])
-    assert names(having("Composed", {}, [simulator.spec], named=True)) == ["simulator"]
+    assert names(having("Composed", {}, [simulator.spec], Registry(), "simulator")) == ["simulator"]
     both = [light.spec, simulator.spec]
-    assert names(having("mine:CartPole", {}, both)) == ["light"]
+    assert names(having("mine:CartPole", {}, both, Registry())) == ["light"]
     assert simulator.asked == ["Composed"]
-    assert names(having("mine:Composed", {}, both)) == ["simulator"]
+    assert names(having("mine:Composed", {}, both, Registry())) == ["simulator"]
 
 
 def test_a_suite_that_seems_to_know_a_name_may_be_wrong():
     simulator = Suite("simulator", knows=["CartPole"])
     light = Suite("light", has=["CartPole"])
-    assert names(having("CartPole", {}, [light.spec, simulator.spec])) == ["light"]
+    assert names(having("CartPole", {}, [light.spec, simulator.spec], Registry())) == ["light"]
 
 
-class Registry:
+class Registry(registry.Registry):
     def __init__(self, *suites, unusable=()):
+        super().__init__(())
         self.suites = [suite.spec for suite in suites]
         self.unusables = [SimpleNamespace(name=name, status="unmet") for name in unusable]
 
@@ -110,6 +112,38 @@ def test_an_unknown_name_in_a_module_may_be_another_of_that_module():
     light.spec = replace(light.spec, unimported=lambda module: [f"{module}:Bot-v0"])
     with pytest.raises(UsageError, match=r"Did you mean 'bots_of_ours:Bot-v0'\?"):
         find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
+
+
+@pytest.mark.parametrize(
+    ("task", "suite"),
+    [
+        ("envpool/HalfCheetah-v4", "envpool"),
+        ("Mjlab-Cartpole-Balance", "mjlab"),
+        ("Isaac-Cartpole-v0", "isaaclab"),
+    ],
+)
+def test_a_suite_of_ours_that_is_not_installed_is_named(task, suite):
+    light = Suite("light", has=["HalfCheetah-v4"])
+    with pytest.raises(UsageError) as refused:
+        find_task(task, {}, None, Registry(light))
+    told = f"Unknown task {task!r}. {suite}: is a suite of rltrain-{suite}. pip install 'rltrain-"
+    assert str(refused.value).startswith(told)
+    with pytest.raises(UsageError) as refused:
+        find_task(task, {}, None, Registry(light, unusable=[suite]))
+    assert "is a suite of" not in str(refused.value)
+
+
+@pytest.mark.parametrize("task", ["bots_of_ours", "bots_of_ours:Robot"])
+def test_the_tasks_of_a_module_are_named_where_none_is_meant(task):
+    light = Suite("light", has=["Both-v1"])
+    names = {"bots_of_ours": ["bots_of_ours:Bot-v0", "bots_of_ours:Box-v0"]}
+    light.spec = replace(light.spec, unimported=lambda module: names.get(module, []))
+    with pytest.raises(UsageError, match=r"bots_of_ours has bots_of_ours:Bot-v0, bots_of_ours:Box"):
+        find_task(task, {}, None, Registry(light))
+    names["bots_of_ours"] *= 6
+    with pytest.raises(UsageError) as refused:
+        find_task(task, {}, None, Registry(light))
+    assert "bots_of_ours has" not in str(refused.value)
 
 
 def test_a_module_may_have_a_task_in_its_sources_alone():

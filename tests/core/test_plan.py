@@ -9,12 +9,13 @@ import yaml
 from made_up_runs import made_state
 
 from rltrain.errors import UsageError
+from rltrain.options.run import RunOptions
 from rltrain.plan.files import check_run_name
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
-from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.checkpoints import INDEX, save_with_state
 from rltrain.storage.run_folder import create_run_folder
-from rltrain.types import ArrayInfo, World
+from rltrain.types import ArrayInfo, TaskInfo, World
 
 TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
 
@@ -48,6 +49,19 @@ def refused(plan):
 @pytest.fixture
 def two_gpus(monkeypatch):
     monkeypatch.setenv("STUB_GPUS", "2")
+
+
+@pytest.mark.parametrize(
+    ("option", "key", "value"),
+    [
+        ("num_envs", "learn.envs", 9),
+        ("seed", "learn.base_seed", 5),
+        ("checkpoint_interval", "learn.save", 7),
+    ],
+)
+def test_an_option_of_the_run_that_the_library_has_too_is_taken(config, option, key, value):
+    found = config(agent={f"+{key}": value}, **{option: None})
+    assert getattr(found, option) == value
 
 
 # Backends and devices
@@ -157,6 +171,17 @@ def test_ranks_share_gpus_on_request(plan, two_gpus, options, ranks, ids, said):
     assert (made.config.nproc_per_node, made.config.gpu_ids) == (ranks, ids)
     assert made.config.backend == "stub_shared"
     assert f"\nGPUs          {said}\n" in plan_table(made)
+
+
+def test_the_plan_says_what_is_observed(plan):
+    made = plan()
+    groups = {"critic": ArrayInfo((6,)), "policy": ArrayInfo((48, 64, 3), "uint8")}
+    seen = TaskInfo("any", "multi_discrete", observations=groups, actions=(3, 2))
+    unseen = dataclasses.replace(seen, observations=None)
+    row = "\nobservations  policy 48 x 64 x 3, critic 6; actions 3 x 2\n"
+    assert row in plan_table(dataclasses.replace(made, task=seen))
+    row = "\nobservations  ?; actions 3 x 2\n"
+    assert row in plan_table(dataclasses.replace(made, task=unseen))
 
 
 def test_the_plan_says_which_gpu_each_rank_has(plan, two_gpus):
@@ -387,8 +412,9 @@ def test_nodes_may_come_and_go(plan):
         ({"rdzv_endpoint": None}, "--nnodes 1:4: add --rdzv-endpoint HOST:PORT"),
         ({"rdzv_endpoint": "node0"}, "--rdzv-endpoint node0: must be HOST:PORT"),
         ({"rdzv_id": None}, "--nnodes 1:4: add --rdzv-id ID"),
+        ({"rdzv_backend": "nan"}, "--rdzv-backend nan: must be static, c10d, etcd or etcd-v2."),
         ({"rdzv_backend": "static"}, "--rdzv-backend static and --nnodes 1:4: nodes come and go"),
-        ({"node_rank": 0}, "--node-rank and --nnodes 1:4: the nodes are numbered anew"),
+        ({"node_rank": 0}, "--node-rank and --nnodes 1:4: the nodes meet at"),
         ({"master_addr": "node0"}, "--master-addr and --nnodes 1:4: the nodes meet at"),
         ({"max_restarts": None}, "--nnodes 1:4: add --max-restarts N. The ranks of other nodes"),
         ({"total_envs": 8}, "--total-envs and --nnodes 1:4: the number of ranks changes"),
@@ -640,6 +666,28 @@ def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
     assert config(suite="second").suite == "second"
 
 
+@pytest.mark.parametrize(
+    ("kind", "name", "options"),
+    [
+        ("backend", "stub", {"backend": None}),
+        ("suite", "stubs", {}),
+        ("suite", "stubs", {"suite": "stubs"}),
+    ],
+)
+def test_two_that_share_one_name_cannot_be_told_apart_by_it(site, refused, kind, name, options):
+    other = f"""
+        from rltrain.hookspecs import hookimpl
+        from stub_plugin import rltrain_provides as provided
+
+        @hookimpl
+        def rltrain_provides():
+            return [spec for spec in provided() if (spec.kind, spec.name) == {(kind, name)}]
+        """
+    site.install("other", other)
+    twice = f"The {kind} '{name}' is provided twice, by other 1.0 and rltrain-stub 1.0. Uninstall"
+    assert refused(**options).startswith(twice)
+
+
 def test_the_options_of_the_task_reach_what_the_suite_tells_of_it(site, plan):
     site.install(
         "crowd-suite",
@@ -699,6 +747,12 @@ def test_a_checkpoint_must_exist_and_fit_the_library(refused, config, tmp_path):
     path = tmp_path / "last.txt"
     assert refused(checkpoint=path) == f"--checkpoint {path}: there is no such file."
     assert refused(agent_config=tmp_path) == f"--agent-config {tmp_path}: is a folder."
+    (tmp_path / INDEX).write_text("[]")
+    removed = tmp_path / "checkpoints" / "9.txt"
+    assert refused(checkpoint=removed) == (
+        f"--checkpoint {removed}: there is no such file. A run with --keep removes older ones: "
+        "type the command again, or name one."
+    )
     path.write_text("")
     assert refused(checkpoint=path) == f"--checkpoint {path}: it is empty."
     path.write_text("something else")
@@ -841,14 +895,42 @@ def test_the_library_of_the_tasks_authors_is_the_default(site, plan, monkeypatch
     assert "rltrain: stub: the task's authors chose missing, which cannot be used: " in told
 
 
-def test_what_a_users_file_says_to_other_programs_is_answered(stub, plan, tmp_path, capsys):
+@pytest.mark.parametrize("door", ["file", "override", "added", "task"])
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"resume": True}, "agent.resume: not read here. Give --resume."),
+        ({"logger": "wandb"}, "agent.logger: not read here. Give --writer."),
+        ({"resume": False, "logger": "console"}, None),
+        ({"folder": "x"}, "agent.folder: not read here. Give --log-root."),
+        (
+            {"resume": True, "load_run": ".*"},
+            "agent.resume, agent.load_run: not read here. Give --resume.",
+        ),
+    ],
+)
+def test_an_option_for_another_program_is_answered_wherever_it_is(
+    door, said, told, stub, plan, tmp_path, capsys, monkeypatch
+):
     path = tmp_path / "agent.yaml"
-    path.write_text(yaml.safe_dump({**stub.DEFAULTS, "logger": "wandb"}))
-    plan(agent_config=str(path))
-    assert capsys.readouterr().err == f"rltrain: {path}: logger is not read.\n"
-    plan(agent={"+logger": "wandb"})
-    plan(TORCHRUN, distributed=True, agent_config=str(path))
-    assert capsys.readouterr().err == "", "nor for what is no file, nor on every rank"
+    path.write_text(yaml.safe_dump({**stub.DEFAULTS, **said}))
+    options = {"agent_config": str(path)} if door == "file" else {}
+    if door in ("override", "added"):
+        options["agent"] = {f"{'+' * (door == 'added')}{key}": said[key] for key in said}
+    elif door == "task":
+        monkeypatch.setattr(stub, "DEFAULTS", {**stub.DEFAULTS, **said})
+    else:
+        plan(TORCHRUN, distributed=True, **options)
+        assert capsys.readouterr().err == "", "only rank 0 tells"
+    if door == "override" and told and "folder" not in said:
+        with pytest.raises(UsageError, match=r"^agent\.\w+=\w+: not read here. Give --"):
+            plan(**options)
+        return
+    plan(**options)
+    if door in ("file", "task"):  # What every file has is answered to those who type it.
+        told = told and told.replace(", agent.load_run", "")
+        told = None if "folder" in said else told
+    assert capsys.readouterr().err == (f"rltrain: {told}\n" if told else "")
 
 
 def test_a_library_for_which_alone_the_task_has_options_is_the_default(site, plan, monkeypatch):
@@ -857,3 +939,11 @@ def test_a_library_for_which_alone_the_task_has_options_is_the_default(site, pla
     monkeypatch.setattr("rltrain.plan.libraries.DEFAULT_LIBRARY", "stub")
     for task in ("skrl-stub-v8", "missing-v8"):
         assert "(the default)" in plan_table(plan(task=task, library=None))
+
+
+@pytest.mark.parametrize(
+    ("typed", "kept"), [("90s", "90s"), ("10m", "600s"), ("1h", "3600s"), ("2h", "7200s"), (5, 5)]
+)
+def test_an_interval_is_kept_in_seconds_or_iterations(typed, kept):
+    options = RunOptions.from_mapping({"checkpoint_interval": typed})
+    assert options.checkpoint_interval == kept

@@ -8,9 +8,8 @@ import os
 
 import pytest
 
-from rltrain.run.group import SingleProcess
+from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.testing import FakeWorld
-from rltrain.watch.noted import NotedGroup
 from rltrain_ranks.pulse import PulseWriter, pulse_file, read_pulse, read_pulses
 
 

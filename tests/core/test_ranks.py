@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 
 import pytest
@@ -15,6 +16,7 @@ from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_ranks.interrupts import OF_SCHEDULERS
 from rltrain_ranks.logs.rank_log import RankLog
+from rltrain_ranks.world import SAFE_PATH
 
 
 @pytest.fixture
@@ -43,10 +45,12 @@ def test_a_task_starts_processes_in_a_rank_as_it_does_alone(launched, monkeypatc
     """The method that multiprocessing fixed when it started the rank is not the task's."""
     for name, value in (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_WORLD_SIZE", 1)):
         monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv(*SAFE_PATH)
     found = []
 
     def work(config, world, log):
         found.append(multiprocessing.get_start_method(allow_none=True))
+        found.append(os.environ.get(SAFE_PATH[0]))
 
     before = multiprocessing.get_start_method(True)
     multiprocessing.set_start_method("forkserver", force=True)
@@ -54,7 +58,7 @@ def test_a_task_starts_processes_in_a_rank_as_it_does_alone(launched, monkeypatc
         launched(Placement(backend="gloo", device_kind="cpu"), str(tmp_path), work)
     finally:
         multiprocessing.set_start_method(before, force=True)
-    assert found == [None]
+    assert found == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import random
 from pathlib import Path
@@ -18,6 +17,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import RunStarted, Scalars
 from rltrain.run.session import RankSession
+from rltrain.storage.checkpoint import Checkpoint, write_state
 from rltrain.storage.checkpoints import INDEX
 from rltrain.storage.resume import circumstances
 from rltrain.testing import make_config
@@ -237,13 +237,12 @@ def test_wrong_contents_of_a_ranks_state_are_refused_in_one_line(train, wrong):
     name, state = wrong
     _, result = train(2)
     (path,) = Path(result.run_dir, "checkpoints", "ranks").glob("2.txt.*")
-    whole = unpack_state(path.read_bytes()[48:], "cpu", {})
+    found = Checkpoint(saved(result, 2))
     if "generator" in name and name != "its generator":
-        good = unpack_state(whole["ranks"][0], "cpu", {})
+        good = unpack_state(found.part(0), "cpu", {})
         (plugin,) = (key for key, value in good["plugins"].items() if "numpy" in value)
         state = {**good, "plugins": {plugin: state["plugins"]["core"]}}
-    packed = pack_state({**whole, "ranks": [pack_state(state, {})] * 2}, {})
-    path.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+    write_state(path, found.state, [pack_state(state, {})] * 2)
     with pytest.raises(UsageError, match=f"^--checkpoint {saved(result, 2)}: ") as refused:
         train(3, saved(result, 2))
     assert "\n" not in str(refused.value)
@@ -273,9 +272,9 @@ def test_curricula_continue_also_on_other_ranks(train, changed, message):
 def test_wrong_curricula_are_refused_in_one_line(train, wrong):
     _, result = train(2, env_class=StagedEnv)
     (path,) = Path(result.run_dir, "checkpoints", "ranks").glob("2.txt.*")
-    whole = unpack_state(path.read_bytes()[48:], "cpu", {})
-    packed = pack_state({**whole, "curricula": wrong}, {})
-    path.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+    found = Checkpoint(saved(result, 2))
+    parts = [found.part(rank) for rank in range(2)]
+    write_state(path, {**found.state, "curricula": wrong}, parts)
     with pytest.raises(UsageError, match=f"^--checkpoint {saved(result, 2)}: ") as refused:
         train(3, saved(result, 2), env_class=StagedEnv)
     assert "\n" not in str(refused.value)

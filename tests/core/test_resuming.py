@@ -14,10 +14,13 @@ from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.resuming import with_options_of_run
+from rltrain.run.agreement import agree
+from rltrain.run.group import SingleProcess
 from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
 from rltrain_files.dotted import flatten
+from rltrain_files.reading import digest
 
 
 @pytest.fixture
@@ -74,7 +77,7 @@ def test_everything_that_the_user_gave_is_kept(begun):
     assert (config.checkpoint, config.resume) == (str(run / "checkpoints/2.txt"), str(run))
     before = json.loads((run / "manifest.json").read_text())["config"]
     changed = {"checkpoint": config.checkpoint, "resume": str(run)}
-    changed["agent_config"] = str(run / "agent.yaml")
+    changed |= {"agent_config": str(run / "agent.yaml"), "given": {}}
     assert json.loads(json.dumps(vars(config))) == before | changed
 
 
@@ -110,6 +113,25 @@ def test_a_checkpoint_of_a_run_and_the_latest_run(begun, tmp_path):
     assert resumed("latest", log_root=log_root).resume == str(first)
 
 
+@pytest.mark.parametrize("words", [{}, {"checkpoint": "latest"}, {"auto_resume": True}])
+@pytest.mark.parametrize("trusted", [False, True])
+def test_a_checkpoint_is_hashed_once_in_a_process(begun, stub, monkeypatch, words, trusted):
+    hashed = []
+
+    def hash_it(path, limit):
+        hashed.append(path)
+        return digest(path, limit)
+
+    run = begun(1, run_name="mine")
+    monkeypatch.setattr("rltrain.storage.checkpoint.digest", hash_it)
+    again = {**stub.OPTIONS, "log_root": str(run.parents[2]), "run_name": "mine", **words}
+    options = again if words else {"resume": str(run)}
+    plan = make_plan({**options, "trust_checkpoint": trusted, "max_iterations": 9}, {})
+    checkpoint = agree(SingleProcess("cpu"), plan.config, 9, plan.checkpoint).checkpoint
+    assert checkpoint.state["iteration"] == 1
+    assert hashed == [run / "checkpoints" / "1.txt"]
+
+
 def test_a_run_folder_that_was_moved_and_relative_paths(begun, tmp_path):
     run = begun(1, log_root="logs", rank_log_dir="elsewhere")
     moved = run.rename(tmp_path / "moved")
@@ -142,7 +164,7 @@ def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
         read_options(file, [])
     typed = read_options({**file, "checkpoint": config.checkpoint}, [])
     assert make_plan(typed, {}).config.checkpoint == config.checkpoint
-    with pytest.raises(UsageError, match="saved no checkpoint"):
+    with pytest.raises(UsageError, match="has no such checkpoint"):
         resumed(again.path)
 
 
@@ -157,11 +179,11 @@ def test_a_wrong_run_is_refused(begun, refused, tmp_path):
     os.mkfifo(tmp_path / "pipe")
     assert f"{tmp_path / 'pipe'}: is no plain file. Name" in refused(resume=tmp_path / "pipe")
     assert refused(resume=str(empty)) == (
-        f"--resume {empty}: this run has saved no checkpoint. To repeat it: --config "
-        f"{empty / 'config.yaml'}."
+        f"--resume {empty}: the run {empty} has no such checkpoint. It has saved none yet. To "
+        f"repeat it: --config {empty / 'config.yaml'}."
     )
     for other in (tmp_path, run / "checkpoints", run / "manifest.json"):
-        assert "is not of a run folder: " in refused(resume=str(other))
+        assert "is no run folder: config.yaml is missing" in refused(resume=str(other))
     alone = tmp_path / "a" / "file.txt"
     alone.parent.mkdir()
     alone.write_text("stub")
@@ -203,5 +225,5 @@ def test_options_of_plugins_are_kept_and_may_be_changed(begun):
     with (run / "config.yaml").open("a") as file:
         file.write("scheduler: {queue: long, cores: 7}\n")
     for changed in ({"scheduler.queue": "short"}, {"plugins": {"scheduler": {"queue": "short"}}}):
-        found = RunOptions.from_mapping(with_options_of_run({"resume": str(run), **changed}))
+        found = RunOptions.from_mapping(with_options_of_run({"resume": str(run), **changed})[0])
         assert found.plugins == {"scheduler": {"queue": "short", "cores": 7}}

@@ -6,9 +6,10 @@ import dataclasses
 
 import pytest
 
+from rltrain.config.checks import flag
 from rltrain.errors import UsageError
 from rltrain.options import RunOptions
-from rltrain.options.checks import flag
+from rltrain.options.run import give_way
 from rltrain.testing import make_config
 from rltrain_files.yaml import load_yaml
 
@@ -185,12 +186,17 @@ def test_a_wrong_nproc_per_node_is_refused(value):
     assert refused(nproc_per_node=value) == message
 
 
+@pytest.mark.parametrize("name", ["num_envs", "max_iterations", "nnodes", "seed"])
+def test_a_number_that_nothing_can_count_to_is_refused(name):
+    assert refused(**{name: 10**40}).startswith(flag(name))
+
+
 @pytest.mark.parametrize(("value", "number"), [("-200", -200.0), (1, 1.0), ("3e2", 300.0)])
 def test_a_target_return_is_a_number(value, number):
     assert checked(target_return=value) == number
 
 
-@pytest.mark.parametrize("value", ["high", [1], "nan"])
+@pytest.mark.parametrize("value", ["high", [1], "nan", "inf", "-inf", "1e999", 10**400])
 def test_a_target_return_that_is_not_a_number_is_refused(value):
     assert refused(target_return=value) == f"--target-return {value}: must be a number."
 
@@ -208,6 +214,15 @@ def test_texts_are_texts(name, tmp_path):
     assert checked(**{name: tmp_path}) == str(tmp_path)
     assert "must be text" in refused(**{name: 3})
     assert "must be text, not empty" in refused(**{name: ""})
+
+
+@pytest.mark.parametrize("name", ["task", "env"])
+def test_an_environment_in_place_of_its_name_is_answered(name):
+    class Env:
+        def step(self): ...
+
+    for given in (Env, Env()):
+        assert "Register the class of the environment, as by" in refused(**{name: given})
 
 
 @pytest.mark.parametrize(("name", "nothing"), [("writers", ()), ("observers", ())])
@@ -327,7 +342,9 @@ def test_a_missing_file_is_refused(tmp_path, name, why):
         load_yaml(str(tmp_path / name), "--config")
 
 
-@pytest.mark.parametrize("value", ["step", "step=", "stop=3", "step=-1", "step=3,", "a=b"])
+@pytest.mark.parametrize(
+    "value", ["step", "step=", "stop=3", "step=-1", "step=3,", "a=b", "step=1e308", 1e308, "9" * 40]
+)
 def test_a_section_that_there_is_not_is_refused(value):
     assert refused(hang_timeout=value).startswith("--hang-timeout")
 
@@ -335,3 +352,19 @@ def test_a_section_that_there_is_not_is_refused(value):
 def test_sections_may_be_a_mapping():
     assert checked(hang_timeout={"start": 5, "end": 3.5}) == "start=5,end=3.5"
     assert checked(hang_timeout="3") == 3.0
+
+
+@pytest.mark.parametrize(
+    ("file", "given", "left"),
+    [
+        ({"total_envs": 64, "seed": 1}, {"num_envs": 8}, {"seed": 1}),
+        ({"num_envs": 64}, {"total_envs": 8}, {}),
+        ({"nproc_per_node": 4}, {"num_gpus": 2}, {}),
+        ({"num_gpus": 2}, {"nproc_per_node": 4}, {"num_gpus": 2}),  # Ranks that share GPUs.
+        ({"master_addr": "a", "master_port": 1}, {"coordinator_address": "b:2"}, {}),
+        ({"video_length": 9}, {"video.length": 5}, {}),
+        ({"video.length": 9}, {"video_length": 5}, {}),
+    ],
+)
+def test_what_is_typed_replaces_what_a_file_says_otherwise(file, given, left):
+    assert give_way(file, given) == left

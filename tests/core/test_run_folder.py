@@ -47,6 +47,14 @@ def test_a_file_in_the_way_is_refused(tmp_path, below):
         create_run_folder(str(tmp_path / "logs"), "l", "t", None)
 
 
+@pytest.mark.parametrize(
+    ("name", "why"), [("a\udcff", "it is not UTF-8"), ("\u00fc\n", "it has control characters")]
+)
+def test_why_a_log_root_cannot_be_named_so_is_said(tmp_path, name, why):
+    with pytest.raises(UsageError, match=rf"cannot be written \({why}\)"):
+        check_writable("log_root", str(tmp_path / name))
+
+
 def test_checking_a_log_root_leaves_no_trace(tmp_path):
     check_writable("log_root", str(tmp_path / "new" / "deep"))
     assert list(tmp_path.iterdir()) == []

@@ -138,3 +138,9 @@ def test_a_sum_that_is_wrong_is_the_mistake_of_the_backend(wrong, message):
     for each in results:
         assert re.search(message, str(each))
         assert "BackendConformance" in str(each)
+
+
+@pytest.mark.parametrize("value", ["best", None, [1.0, 2.0], np.ones(2), (1.0, 2.0, 3.0), ("a", 1)])
+def test_a_metric_that_is_no_number_is_named(value):
+    with pytest.raises(PluginError, match=r"^The metric 'note' is "):
+        merge([{"loss": 1.0, "note": value}])

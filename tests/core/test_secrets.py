@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 import time
 from pathlib import Path
@@ -160,12 +161,18 @@ def test_what_opens_a_url_is_hidden(url, hidden):
             "+agent.cfg={a: {dbPassword: S}, l: [1]}",
             "+agent.cfg={a: {dbPassword: (hidden)}, l: [1]}",
         ),
-        ('agent.cfg={"api_key": "S"}', "agent.cfg={api_key: (hidden)}"),
-        ("agent.cfg=a:\n  password: S\n", "agent.cfg={a: {password: (hidden)}}"),
+        ('agent.cfg={"api_key": "S"}', 'agent.cfg={"api_key": (hidden)}'),
+        ("agent.cfg=a:\n  password: S\n", "agent.cfg=a:\n  password: (hidden)\n"),
         ("agent.args=[--token, S]", "agent.args=[--token, (hidden)]"),
+        ('agent.args=["--token", "S"]', 'agent.args=["--token", (hidden)]'),
+        ("agent.cfg={secrets: {wandb: S, hf: S}, a: 1}", "agent.cfg={secrets: (hidden), a: 1}"),
+        ("agent.cfg={passwords: [S, S]}", "agent.cfg={passwords: (hidden)}"),
+        ("agent.cfg={password: a S b, c: 1}", "agent.cfg={password: (hidden), c: 1}"),
+        ("agent.cfg=tokens:\n- S\n", "agent.cfg=tokens:\n(hidden)\n"),
+        ("agent.env=WANDB_API_KEY=S", "agent.env=WANDB_API_KEY=(hidden)"),
         ("mpi.args=[-x, WANDB_API_KEY=S]", "mpi.args=[-x, WANDB_API_KEY=(hidden)]"),
         ("agent.headers={Authorization: Bearer S}", "agent.headers={Authorization: (hidden)}"),
-        ("agent.header=Authorization: Bearer S", "agent.header={Authorization: (hidden)}"),
+        ("agent.header=Authorization: Bearer S", "agent.header=Authorization: (hidden)"),
         ("agent.text='{password: S}'", "agent.text='{password: (hidden)}'"),
         ("agent.odbc=Server=x;Password=S;Port=1", "agent.odbc=Server=x;Password=(hidden);Port=1"),
         ("agent.args=run --token S --x 1", "agent.args=run --token (hidden) --x 1"),
@@ -179,6 +186,25 @@ def test_what_opens_a_url_is_hidden(url, hidden):
 )
 def test_secrets_are_found_in_what_a_word_holds(word, hidden):
     assert hide_words([word.replace("S", SECRET) if "Server" not in word else word]) == [hidden]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [*("[", "{a: ", "a=", "a: ", "a: [", "--a ", "a:\n", "'", "a: 'b", "password: x ", " ", "://")],
+)
+def test_looking_for_secrets_takes_no_longer_than_the_text(part):
+    began = time.process_time()
+    hide(part * (100_000 // len(part)), "note")
+    assert time.process_time() - began < 2.0
+
+
+def test_aliases_are_not_expanded():
+    """Where a text is read as YAML, a few hundred letters are as long as their writer likes."""
+    levels = [
+        f"{x}: &{x} [{', '.join([f'*{y}'] * 9)}]" for y, x in itertools.pairwise("abcdefghij")
+    ]
+    text = f"{{a: &a [{', '.join('x' * 9)}], {', '.join(levels)}}}"
+    assert hide({"rdzv_id": text}) == {"rdzv_id": text}
 
 
 def test_a_flag_names_the_words_after_it():

@@ -33,6 +33,11 @@ def test_streams_and_neighboring_base_seeds_do_not_overlap():
     assert len(set(seeds)) == len(seeds)
 
 
+@pytest.mark.parametrize("stream", STREAMS)
+def test_a_run_that_goes_on_draws_other_numbers_after_any_iteration(stream):
+    assert len({SeedPlan(42, 1, done).seed(stream) for done in range(64)}) == 64
+
+
 def test_derived_seeds_never_change():
     # A change here would change every run with a fixed seed.
     plan = SeedPlan(42, 1)

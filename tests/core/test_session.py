@@ -21,15 +21,17 @@ from made_up_arrays import MadeUpArrays, tensor
 from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
 from rltrain.hookspecs import hookimpl
+from rltrain.metrics.environment import CountedEnv
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
+from rltrain.run.profile import ITERATIONS, PROFILE, Profile
 from rltrain.run.session import RankSession
 from rltrain.session import Session
-from rltrain.storage.checkpoints import read_state
+from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
-from rltrain.watch.profile import ITERATIONS, PROFILE, Profile
-from rltrain_ranks.ending import announce_training, ask_to_end
+from rltrain_ranks.board import board_of
+from rltrain_ranks.ending import ask_to_end
 from rltrain_ranks.pulse import PulseWriter
 
 
@@ -441,7 +443,7 @@ def test_ranks_of_one_machine_are_timed_by_its_clock(one_machine, monkeypatch):
 
     if not one_machine:
         numbers = map(str, itertools.count())
-        monkeypatch.setattr("rltrain.watch.profile.machine", lambda: next(numbers))
+        monkeypatch.setattr("rltrain.run.profile.machine", lambda: next(numbers))
     trace = FakeWorld(2).run(work)[0]
     first, second = (each["ts"] for each in trace["traceEvents"] if each["name"] == "met")
     assert (abs(first - second) < 250_000) is one_machine
@@ -495,7 +497,7 @@ def test_a_target_ends_every_rank_at_once(ranks, stub):
 def test_a_request_to_one_rank_ends_all(ranks, stub, tmp_path, last, done, code):
     def body(session):
         if session.world.rank == 1:
-            announce_training(tmp_path)
+            board_of(tmp_path).is_training = True
             session.requests.look_in(tmp_path, has_launcher=False)
         for iteration in range(1, last + 1):
             if iteration == 2:
@@ -529,27 +531,34 @@ def test_a_target_that_is_not_reached_ends_nothing(ranks):
     assert not any(result.solved for result in ranks(body, target_return=2.41))
 
 
+EVERY = make_config().check_interval
+
+
 @pytest.mark.parametrize(
-    ("iterations", "found"),
-    [
-        (make_config().check_interval, make_config().check_interval),
-        (make_config().check_interval + 1, make_config().check_interval),
-    ],
+    ("since", "found"),
+    [(1, 1), (2, EVERY), (EVERY, EVERY), (EVERY + 1, 2 * EVERY), (2 * EVERY + 1, 3 * EVERY)],
 )
-def test_ranks_that_diverge_are_found_at_the_interval(ranks, iterations, found):
-    assert_diverged(ranks, iterations, found)
+def test_ranks_that_diverge_are_found_after_the_first_iteration_and_every_interval(
+    ranks, since, found
+):
+    assert_diverged(ranks, 3 * EVERY + 1, since, found)
 
 
 def test_ranks_that_diverge_are_found_when_training_ends(ranks):
-    assert_diverged(ranks, 2, 2)
+    assert_diverged(ranks, 2, 2, 2)
 
 
-def assert_diverged(ranks, iterations, found):
+def test_a_resumed_run_is_checked_after_its_first_iteration(ranks):
+    assert_diverged(ranks, 2 * EVERY + 3, 1, 2 * EVERY + 2, begin=2 * EVERY + 2)
+
+
+def assert_diverged(ranks, iterations, since, found, begin=1):
     def body(session):
-        rank = session.world.rank
-        session.watch("policy", lambda: {"same": 1, "weight": rank % 2, "bias": rank})
-        for iteration in range(1, iterations + 1):
-            session.record(Scalars(iteration, {}))
+        rank, now = session.world.rank, 0
+        parts = {"same": 1, "weight": rank % 2, "bias": rank}
+        session.watch("policy", lambda: parts if now >= since else {})
+        for now in range(begin, iterations + 1):
+            session.record(Scalars(now, {}))
 
     errors = ranks(body, world_size=3)
     for error in errors:
@@ -610,7 +619,7 @@ def test_a_checkpoint_that_fails_leaves_the_one_before_it(stub, tmp_path):
             session.save_checkpoint("last.txt", save, 2)
         (file,) = session.run_folder.checkpoints.glob("*.txt")
         assert (file.name, file.read_text()) == ("last.txt", "first")
-        assert read_state(file)["iteration"] == 1
+        assert Checkpoint(file).state["iteration"] == 1
 
     assert single(body, tmp_path).run().checkpoint.endswith("last.txt")
 
@@ -701,6 +710,14 @@ def test_a_hook_without_an_implementation_names_who_should_have_one(tmp_path):
 def test_a_launcher_without_launch_names_itself(run):
     with pytest.raises(UsageError, match=r"launcher 'without_launch': .*: implement launch\."):
         run(distributed=True, nproc_per_node=2, launcher="without_launch")
+
+
+def test_a_launcher_that_returns_nothing_names_itself(run, monkeypatch):
+    monkeypatch.setattr(stub_parts.StubLauncher, "launch", lambda self, config, work: None)
+    with pytest.raises(
+        PluginError, match=r"'stub_launcher' returned NoneType: its launch\(\) must"
+    ):
+        run(distributed=True, nproc_per_node=2)
 
 
 def test_a_launcher_is_given_the_plan(run, stub):
@@ -913,6 +930,38 @@ def test_numbers_that_a_plugin_adds_join_the_iterations_metrics(ranks):
     added = {"added/mean": 7.0, "added/most (max)": 2.0, "added/on rank 1": 7.0}
     assert first == {"loss": 1.0, **added}
     assert second == {"loss": 1.0}
+
+
+def test_a_metric_that_is_added_and_no_number_is_named():
+    session = RankSession(make_config(), World(), RunPlugins())
+    with pytest.raises(PluginError, match=r"^The metric 'phase' is str: give a number"):
+        session.add_metric("phase", "warm up")
+
+
+FLOATS, ENDS = np.zeros(3), np.zeros(3, bool)
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ((FLOATS, FLOATS, ENDS, {}), r"\(observations, rewards, .*, info\), not 4 values"),
+        (None, "not NoneType"),
+        ((FLOATS, FLOATS.astype(int), ENDS, ENDS, {}), "rewards of type float and .* not int64"),
+        (
+            (FLOATS, FLOATS[:, None], ENDS, ENDS, {}),
+            r"rewards of .*, not float64 of shape \(3, 1\)",
+        ),
+        ((FLOATS, [0.0] * 3, ENDS, ENDS, {}), "rewards of .*, not list"),
+        ((FLOATS, FLOATS, ENDS.astype(int), ENDS, {}), r"terminations of type bool .* not int64"),
+        ((FLOATS, FLOATS, ENDS, ENDS.any(), {}), r"truncations of .* not bool of shape \(\)"),
+    ],
+)
+def test_a_first_step_that_cannot_be_counted_is_named(monkeypatch, returned, told):
+    monkeypatch.setattr(stub_parts.StubEnv, "step", lambda self, actions: returned)
+    env = CountedEnv(stub_parts.StubEnv(3), seed=0)
+    env.reset()
+    with pytest.raises(PluginError, match=rf"^step\(\) of the task's environments must .*{told}"):
+        env.step(np.zeros((3, 1)))
 
 
 def test_arrays_of_numpy_become_those_of_the_framework_and_return():

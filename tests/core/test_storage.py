@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.plan.memory import estimate_memory
+from rltrain.plan.sizes import estimate_memory
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
 
 VECTOR, IMAGE = ArrayInfo((4,)), ArrayInfo((84, 84, 3), "uint8")

@@ -18,8 +18,9 @@ from made_up_runs import made_state
 from omegaconf import OmegaConf
 
 from rltrain.cli.train import read_options
+from rltrain.config.checks import flag
+from rltrain.config.options import Unset
 from rltrain.errors import UsageError
-from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.resuming import with_options_of_run
@@ -30,6 +31,7 @@ from rltrain.policies.planning import plan_policy
 from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
+from rltrain.trust import is_word
 from rltrain_files.dotted import set_dotted, texts
 
 HOSTILE = {
@@ -68,7 +70,7 @@ NOT_OF_A_FOLDER = ("trust_run", "trust_checkpoint", "auto_resume", "cluster", "l
 def is_number(hint):
     """Whether no text fits a type: then a wrong one is refused where types are checked."""
     parts = typing.get_args(hint)
-    plain = (bool, int, float, type(None))
+    plain = (bool, int, float, type(None), Unset)  # None until the plan has chosen.
     return all(is_number(part) for part in parts if part is not ...) if parts else hint in plain
 
 
@@ -114,7 +116,7 @@ def plant(run, key, value, file="config.yaml"):
 def readers(run):
     """All that reads the options of a run folder: --resume; play, evaluate, export; --config."""
     return {
-        "resume": lambda given: with_options_of_run({"resume": str(run), **given}),
+        "resume": lambda given: with_options_of_run({"resume": str(run), **given})[0],
         "policy": lambda given: dict(find_trained(str(run), None, given).options),
         "config": lambda given: read_options({"config": str(run / "config.yaml"), **given}, []),
     }
@@ -178,7 +180,7 @@ def test_no_other_spelling_is_taken_either(begun, key):
     OmegaConf.save(OmegaConf.create(options), begun / "config.yaml")
     for read in readers(begun).values():
         assert not any("planted" in text for text in values(read({})))
-    (line,) = with_options_of_run({"resume": str(begun)})["left_out"]
+    (line,) = with_options_of_run({"resume": str(begun)})[0]["left_out"]
     assert "planted" in line
 
 
@@ -186,7 +188,7 @@ def test_what_the_user_gives_is_not_missed(begun):
     plant(begun, "rank_log_dir", "/planted")
     plant(begun, "mpi.mpiexec", "sh planted")
     given = {"rank_log_dir": "mine", "mpi.mpiexec": "mpiexec", "resume": str(begun)}
-    found = with_options_of_run(given)
+    found = with_options_of_run(given)[0]
     assert found["left_out"] == ()
     assert (found["rank_log_dir"], found["mpi.mpiexec"]) == ("mine", "mpiexec")
 
@@ -195,7 +197,7 @@ def test_with_trust_run_everything_is_taken(begun, monkeypatch):
     monkeypatch.setenv("PLANTED", "from the environment")
     plant(begun, "rank_log_dir", "/planted")
     plant(begun, "mpi.mpiexec", "sh ${oc.env:PLANTED}")
-    found = with_options_of_run({"resume": str(begun), "trust_run": True})
+    found = with_options_of_run({"resume": str(begun), "trust_run": True})[0]
     assert found["left_out"] == ()
     assert (found["rank_log_dir"], found["mpi.mpiexec"]) == (
         "/planted",
@@ -209,7 +211,7 @@ def test_with_trust_run_everything_is_taken(begun, monkeypatch):
 def test_what_was_hidden_in_a_value_must_be_given_again(begun, trusted):
     """A resumed run would send the word that stands for a secret."""
     plant(begun, "wandb.entity", "me:(hidden)")
-    found = with_options_of_run({"resume": str(begun), "trust_run": trusted})
+    found = with_options_of_run({"resume": str(begun), "trust_run": trusted})[0]
     assert "wandb.entity" not in found
     assert "a secret in it was hidden" in "".join(found["left_out"])
 
@@ -243,9 +245,12 @@ def test_the_plan_says_what_it_does_not_take_and_why(begun, capsys):
 def test_a_task_that_imports_a_module_must_be_typed(begun, task):
     plant(begun, "task", task)
     for read in readers(begun).values():
-        with pytest.raises(UsageError, match=r"imports a module.*add --trust-run; or give --task"):
+        with pytest.raises(
+            UsageError,
+            match=r"imports a module.*add --trust-run; or give .*: --task \S+:Task-v0\.$",
+        ):
             read({})
-    assert with_options_of_run({"resume": str(begun), "task": "Stub-v0"})["task"] == "Stub-v0"
+    assert with_options_of_run({"resume": str(begun), "task": "Stub-v0"})[0]["task"] == "Stub-v0"
 
 
 def test_the_options_of_the_library_are_always_the_folders_own(begun, tmp_path):
@@ -288,12 +293,12 @@ def test_a_file_that_is_a_link_out_of_the_folder_is_not_read(begun, tmp_path, na
 def test_checkpoints_outside_of_the_folder_are_passed_over(begun, tmp_path, capsys):
     (begun / "checkpoints").rename(tmp_path / "elsewhere")
     (begun / "checkpoints").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UsageError, match="has saved no checkpoint"):
+    with pytest.raises(UsageError, match="has no such checkpoint"):
         make_plan({"resume": str(begun)}, {})
     assert "passing over '1.txt': it leads out of" in capsys.readouterr().err
     with pytest.raises(UsageError, match="has no such checkpoint"):
         find_trained(str(begun), None, {})
-    assert find_trained(str(begun), None, {"trust_run": True}).checkpoint.name == "1.txt"
+    assert find_trained(str(begun), None, {"trust_run": True}).checkpoint.path.name == "1.txt"
 
 
 @pytest.mark.parametrize("name", ["../agent.yaml", "/etc/passwd", "../../../../x", "."])
@@ -304,7 +309,7 @@ def test_the_index_names_files_beside_it_only(begun, name):
     # The index is damaged, then: the files beside it count.
     own = begun / "checkpoints" / "1.txt"
     assert make_plan({"resume": str(begun)}, {}).config.checkpoint == str(own)
-    assert find_trained(str(begun), None, {}).checkpoint == own
+    assert find_trained(str(begun), None, {}).checkpoint.path == own
 
 
 UNDECLARED = """
@@ -334,11 +339,33 @@ def test_a_third_partys_option_is_taken_only_if_it_is_declared(site, begun):
     planted = {"undeclared": "x", "many": ["x"], "table": {"x": "y"}, "label": "x"}
     for name, value in {**planted, "number": 3, "either": 0.5}.items():
         plant(begun, f"theirs.{name}", value)
-    found = with_options_of_run({"resume": str(begun)})
+    found = with_options_of_run({"resume": str(begun)})[0]
     taken = {key: value for key, value in found.items() if key.startswith("theirs.")}
     assert taken == {"theirs.label": "x", "theirs.number": 3, "theirs.either": 0.5}
     (line,) = found["left_out"]
     assert line.count("its plugin does not say what it names") == 3
+
+
+@pytest.mark.parametrize("order", [("Options", "Strict"), ("Strict", "Options")])
+def test_of_two_plugins_of_a_name_the_stricter_one_counts(site, begun, order):
+    strict = "\n@dataclass(frozen=True)\nclass Strict:\n    label: str = ''\n\n@hookimpl"
+    provided = ", ".join(
+        f"{kind}(name='theirs', factory='x:X', options=f'{{__name__}}:{cls}')"
+        for kind, cls in zip(("WriterSpec", "ObserverSpec"), order, strict=True)
+    )
+    source = UNDECLARED.partition("    return [")[0].replace("\n@hookimpl", strict)
+    source = source.replace("import WriterSpec", "import ObserverSpec, WriterSpec")
+    site.install("rltrain-theirs", f"{source}    return [{provided}]\n", point="theirs")
+    plant(begun, "theirs.label", "x")
+    found = with_options_of_run({"resume": str(begun)})[0]
+    assert "theirs.label" not in found
+    assert "its plugin does not say what it names" in found["left_out"][0]
+
+
+@pytest.mark.parametrize("text", ["__import__", "x.__class__", "a__b", "two words", "./path"])
+def test_what_may_be_code_is_no_word(text):
+    assert not is_word(text)
+    assert is_word("elu")
 
 
 def test_each_text_option_of_our_own_plugins_is_declared():

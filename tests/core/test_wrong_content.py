@@ -23,16 +23,14 @@ from rltrain.plan.resolve import make_plan
 from rltrain.policies.finding import find_trained
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
-from rltrain.storage.checkpoints import INDEX, DamagedCheckpoint, read_state, save_with_state
-from rltrain.storage.finding import (
-    all_checkpoints,
-    checkpoint_of_run,
-    find_checkpoint,
-    newest_of_run,
-)
+from rltrain.storage.checkpoint import Checkpoint, DamagedCheckpoint
+from rltrain.storage.checkpoints import INDEX, save_with_state
+from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.manifest import write_config
 from rltrain.storage.resume import resumption
+from rltrain.storage.run import Run
 from rltrain.storage.run_folder import create_run_folder
+from rltrain.testing import make_config
 from rltrain.types import World
 
 
@@ -55,14 +53,17 @@ def test_an_index_finds_a_checkpoint_or_none(run, tmp_path):
         for iteration in (1, 2)
     ]
     found = json.loads((run / "manifest.json").read_text())["config"]
-    place = str(tmp_path), found["library"], found["task"]
+    config = make_config(
+        log_root=str(tmp_path), library=found["library"], task=found["task"], checkpoint="latest"
+    )
     warnings: list[str] = []
+    warn = warnings.append
     ways = [
-        lambda: find_checkpoint("latest", *place, warnings.append),
-        lambda: find_checkpoint("best", *place, warnings.append),
-        lambda: checkpoint_of_run(run, "1", warnings.append),
-        lambda: newest_of_run(run, warnings.append),
-        lambda: all_checkpoints(run, warnings.append, trusted=True),
+        lambda: find_checkpoint(config, warn),
+        lambda: find_checkpoint(dataclasses.replace(config, checkpoint="best"), warn),
+        lambda: Run(run, warn=warn).checkpoint("1"),
+        lambda: Run(run, warn=warn).find(),
+        lambda: Run(run, warn=warn, trust_run=True).checkpoints(),
     ]
     for each in changed(entries):
         (run / INDEX).write_text(json.dumps(each))
@@ -72,12 +73,57 @@ def test_an_index_finds_a_checkpoint_or_none(run, tmp_path):
     assert max(map(len, warnings)) < 400
 
 
+def test_names_of_files_that_are_gone_are_told_once(run):
+    gone = [{"name": f"{n}.txt", "iteration": n, "episode_return": 1.0} for n in range(9, 60_000)]
+    (run / INDEX).write_text(json.dumps([*json.loads((run / INDEX).read_text()), *gone]))
+    warnings: list[str] = []
+    began = time.process_time()
+    assert Run(run, warn=warnings.append).find().iteration == 2
+    last = run / "checkpoints" / "59999.txt"
+    told = f"passing over {last}: it was renamed or removed, as were 59,990 more."
+    assert warnings == [told]
+    assert len(Run(run, warn=pytest.fail).checkpoints()) == 2
+    with pytest.raises(UsageError, match=r"of the iterations 1, 2, 9, .* \.\.\.\.") as refused:
+        Run(run, warn=pytest.fail).checkpoint("7")
+    assert len(str(refused.value)) < 500
+    assert time.process_time() - began < 20  # Where time grew with the square, it took minutes.
+
+
+def test_a_window_has_no_more_than_a_window_has(run):
+    for length, fits in ((100, True), (101, False)):
+        state = made_state(
+            2,
+            1.0,
+            progress={"iteration": 2, "frames": 9, "window": [(1.0, 2.0, 1.0, 0.0, 0.0)] * length},
+        )
+        (file,) = (run / "checkpoints" / "ranks").glob("2.txt.*")
+        packed = pack_state(state, {})
+        file.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+        with contextlib.nullcontext() if fits else pytest.raises(DamagedCheckpoint):
+            Checkpoint(run / "checkpoints" / "2.txt").check()
+
+
+def test_what_a_state_says_is_a_line(stub, run):
+    """It forges no line of its own, and fills no screen."""
+    config = make_plan({**stub.OPTIONS, "seed": 3}, {}).config
+    said = {"task": "x\nrltrain: all is well", "seed": "y" * 10_000, "z\n" * 99: 1}
+    said |= {f"env.{n}": n for n in range(1000)}
+    (file,) = (run / "checkpoints" / "ranks").glob("2.txt.*")
+    for algorithm in (config.algorithm, "z\n" * 1000):
+        state = made_state(2, 1.0, circumstances={"algorithm": algorithm, **said})
+        packed = pack_state(state, {})
+        file.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+        summary = resumption(Checkpoint(run / "checkpoints" / "2.txt"), config, World(), {}).summary
+        assert "\n" not in summary
+        assert len(summary) < 2000
+
+
 def test_a_return_that_is_no_number_is_never_the_best(run):
     entries = json.loads((run / INDEX).read_text())
     for wrong in (math.nan, math.inf):
         entries[1]["episode_return"] = wrong
         (run / INDEX).write_text(json.dumps(entries))
-        assert checkpoint_of_run(run, "best", pytest.fail).name == "1.txt"
+        assert Run(run, warn=pytest.fail).checkpoint("best").path.name == "1.txt"
 
 
 def test_a_state_is_damaged_or_gone_on_from(stub, run):
@@ -98,7 +144,7 @@ def test_a_state_is_damaged_or_gone_on_from(stub, run):
         packed = pack_state(each, {})
         file.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
         try:
-            read_state(checkpoint)
+            Checkpoint(checkpoint).check()
         except DamagedCheckpoint:
             continue
         accepted += 1
@@ -106,7 +152,7 @@ def test_a_state_is_damaged_or_gone_on_from(stub, run):
             make_plan(options, {})
         assert agree(SingleProcess("cpu"), config, None).config.seed >= 0
         with contextlib.suppress(UsageError):
-            assert resumption(checkpoint, config, World(), {}).summary
+            assert resumption(Checkpoint(checkpoint), config, World(), {}).summary
     assert accepted > 50
 
 
@@ -117,7 +163,9 @@ FILES = [INDEX, "manifest.json", "config.yaml", "agent.yaml", "checkpoints/2.txt
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_file_is_passed_over_or_refused(run, tmp_path, kind, name):
     put(kind, run / name)
-    found = tmp_path, "stub", "Stub-v0"
+    config = make_config(
+        log_root=str(tmp_path), library="stub", task="Stub-v0", checkpoint="latest"
+    )
     newest = {"resume": "latest", "log_root": str(tmp_path)}
     named = {**newest, "resume": str(run / "checkpoints" / "2.txt"), "trust_run": True}
     ways = [
@@ -127,7 +175,7 @@ def test_what_is_no_file_is_passed_over_or_refused(run, tmp_path, kind, name):
         lambda: find_trained(str(run), None, {}),
         lambda: find_trained(str(run), "best", {"trust_run": True}),
         lambda: find_trained(str(run / "checkpoints" / "2.txt"), None, {}),
-        lambda: find_checkpoint("latest", *map(str, found), lambda text: None),
+        lambda: find_checkpoint(config, lambda text: None),
         lambda: make_plan(read_options({"config": str(run / "config.yaml")}, []), {}),
     ]
     begun = time.process_time()

@@ -26,6 +26,7 @@ from rltrain.plan.resolve import make_plan
 from rltrain.policies.finding import Trained
 from rltrain.policies.planning import plan_policy
 from rltrain.policies.session import open_session
+from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld
 from rltrain.types import World
 
@@ -97,7 +98,8 @@ def train(library: str, path: Path, folder: Path) -> None:
 
 def act(library: str, path: Path, folder: Path) -> None:
     options = run(library, folder, agent_config=None)
-    plan = plan_policy(Trained(path, {**options, "distributed": True, "nproc_per_node": 1}, folder))
+    options |= {"distributed": True, "nproc_per_node": 1}
+    plan = plan_policy(Trained(Checkpoint(path), options, folder))
     with late(), open_session(alone(plan.config), World(), plan.registry) as session:
         session.load_policy().act(session.reset(1))
 

@@ -24,8 +24,8 @@ import torch
 from outcomes import File, all_outcomes, outcome
 from wheel import unpacked
 
+from rltrain.config.options import DEFAULT_TASK as TASK
 from rltrain.errors import UsageError
-from rltrain.options.run import DEFAULT_TASK as TASK
 from rltrain.plan.resolve import make_plan
 
 MADE_FOR = 4096

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.builtin.commands import COMMANDS
+from rltrain.builtin.plugin import COMMANDS
 from rltrain.cli import dialects
 from rltrain.cli.parser import load, make_parser
 from rltrain.plugins.registry import discover
@@ -76,7 +76,7 @@ def test_every_flag_that_a_page_names_exists(page):
         known |= {
             *(flag for spec in commands for flag in dialects.refused(spec)),
             *TRANSLATED,
-            "--env",
+            *("--env", "--checkpoint-file", "--motion-file"),
         }  # --env.scene.num-envs, as mjlab writes it.
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page.read_text()))
     # Flags take dashes or underscores.

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.options.checks import flag
-from rltrain.options.declare import option_of
+from rltrain.config.checks import flag
+from rltrain.config.declare import option_of
 from rltrain.options.run import RunOptions
 
 ROOT = Path(__file__).parents[2]

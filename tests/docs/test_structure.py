@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
+import inspect
 import re
 import runpy
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from rltrain.config import RunConfig
+from rltrain.config.options import Options
+from rltrain.options import RunOptions
 
 ROOT = Path(__file__).parents[2]
 STRUCTURE = runpy.run_path(str(ROOT / "benchmarks" / "structure.py"))
@@ -38,3 +45,46 @@ def test_the_tests_of_the_core_import_nothing_that_it_does_not_depend_on():
             others = {name.partition(".")[0] for name in names} - allowed
             assert not others, f"{path.name} imports {others}: move it to tests/installed"
             assert getattr(node, "attr", None) != "importorskip", path.name
+
+
+OPTIONS = {field.name for field in dataclasses.fields(RunOptions)}
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    """Yield the options that a list, or a table of words by option, names."""
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        items = list(node.elts)
+    elif isinstance(node, ast.Dict):
+        words = (ast.Constant, ast.JoinedStr, ast.Tuple)
+        pairs = zip(node.keys, node.values, strict=True)
+        items = [key or value for key, value in pairs if key is None or isinstance(value, words)]
+    else:
+        items = []
+    for item in items:
+        if isinstance(item, ast.Constant) and item.value in OPTIONS:
+            yield item.value
+        elif isinstance(item, ast.Starred | ast.Dict):  # *(...) and **{...}
+            yield from _names_in(getattr(item, "value", item))
+
+
+def test_no_list_names_options():
+    """Their declarations say what they are about: `rltrain.options.scoped` asks them."""
+    found = {}
+    for path in (ROOT / "src").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        # What a launcher does not have, it declares.
+        lacks = {x.value for x in ast.walk(tree) if isinstance(x, ast.keyword) and x.arg == "lacks"}
+        declared = {node for each in lacks for node in ast.walk(each)}
+        for node in ast.walk(tree):
+            names = set() if node in declared else set(_names_in(node))
+            if len(names) > 4 and not {"tests", "testing"} & set(path.parts):
+                found[f"{path.relative_to(ROOT)}:{node.lineno}"] = sorted(names)
+    assert not found
+
+
+def test_no_option_is_declared_twice():
+    for cls in (RunOptions, RunConfig):
+        bases = [base for base in cls.__mro__ if base is not object]
+        names = [name for base in bases for name in inspect.get_annotations(base)]
+        assert len(names) == len(set(names))
+    assert {each.name for each in dataclasses.fields(Options)} < OPTIONS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import random
@@ -12,12 +13,60 @@ __all__ = ["damaged"]
 _WORDS = [
     *("", "x", "../../etc/passwd", "/dev/zero", "\x1b[31mred\x1b[0m", "\u202egnp", "a\nb", "\0"),
     *("${oc.env:HOME}", "${a}", "!!python/object/apply:os.system", "os:system", "NaN", "1e999"),
-    *("<script>alert(1)</script>", "x" * 5000, "-1", "[", "{", "\ud800", "\u00e9" * 300),
+    *(
+        "<script>alert(1)</script>",
+        "x" * 5000,
+        "1" * 5000,
+        "0x" + "f" * 5000,
+        "-1",
+        "[",
+        "{",
+        "\ud800",
+        "\u00e9" * 300,
+    ),
 ]
-_NUMBERS = [0, -1, 1, 2**31, 2**63, -(2**63), 10**30, 0.5, -0.0, 1e308, math.nan, math.inf]
+_NUMBERS = [
+    10**3000,
+    0,
+    -1,
+    1,
+    2**31,
+    2**63,
+    -(2**63),
+    10**30,
+    0.5,
+    -0.0,
+    1e308,
+    math.nan,
+    math.inf,
+]
+_RANGE = {"range": [0, 10**12, 1]}
+_NODES = [
+    *(_RANGE, {"deque": [_RANGE, None]}, {"deque": [[_RANGE], 5]}, {"Counter": [_RANGE]}),
+    *({"items": [_RANGE]}, {"set": [_RANGE]}, {"bytes": 10**12}, {"int": "f" * 5000}),
+]
+"""Of packed data: few letters that say much."""
 _PIECES = [
+    b"\x8c\x08builtins\x8c\x05range\x93K\x00J\xff\xff\xff\x7fK\x01\x87R",
+    b"\x8c\x0bcollections\x8c\x05deque\x93",
+    *(
+        b"h\x00h\x00\x86\x94",
+        b"h\x01h\x01\x86\x94",
+        b"](h\x00h\x00h\x00e\x94",
+        b"*a, *a, *a",
+        b"&b ",
+    ),
     *(b"", b"\0", b"\xff" * 4, b"\n", b"\x80\x05", b"cos\nsystem\n", b"\x1b[2J", b"&a *a ", b": "),
-    *(b"{", b"}", b"[" * 200, b'"', b"!!python/name:os.system ", b"${oc.env:PATH}", b"<<: *x\n"),
+    *(
+        b"{",
+        b"}",
+        b"[" * 200,
+        b"[" * 100_000,
+        b'"',
+        b"!!python/name:os.system ",
+        b"${oc.env:PATH}",
+        b"<<: *x\n",
+    ),
 ]
 
 
@@ -54,6 +103,10 @@ def _edit(data: bytearray, other: bytes, chance: random.Random) -> None:
 
 def _other_values(seed: bytes, chance: random.Random) -> bytes | None:
     """Return JSON, or lines of JSON, with other values; None if the seed is none."""
+    if seed[:1] == b"\x01":  # Packed data: its header is JSON.
+        end = 9 + int.from_bytes(seed[1:9], "little")
+        head = _other_values(seed[9:end], chance) or b""
+        return seed[:1] + len(head).to_bytes(8, "little") + head + seed[end:]
     lines = seed.splitlines() if seed.count(b"\n") > 1 and seed.startswith(b'{"') else [seed]
     try:
         values = [json.loads(line) for line in lines]
@@ -86,7 +139,7 @@ def _changed(value: Any, chance: random.Random) -> Any:
 def _any(chance: random.Random, depth: int = 0) -> Any:
     kind = chance.randrange(8 if depth < 3 else 5)
     if kind == 0:
-        return chance.choice([None, True, False])
+        return copy.deepcopy(chance.choice([None, True, False, *_NODES]))
     if kind in (1, 2):
         return chance.choice(_NUMBERS)
     if kind in (3, 4):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import collections
 import contextlib
 import functools
 import hashlib
@@ -30,13 +31,16 @@ from rltrain.place.cluster import find_place
 from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import options_of_run
-from rltrain.storage.checkpoints import INDEX, read_state, saved_checkpoints
-from rltrain.storage.finding import checkpoint_of_run
+from rltrain.storage.checkpoint import Checkpoint, name_of_state
+from rltrain.storage.checkpoints import INDEX, saved_checkpoints
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
+from rltrain.storage.run import Run
 from rltrain_adapters.unpickling import load_data
-from rltrain_nodes import messages, said
+from rltrain_nodes import messages
+from rltrain_nodes.line import parse_message
 from rltrain_play.kept import EVALUATIONS
+from rltrain_play.native import find
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
 from rltrain_skrl.checkpoints import parts
@@ -71,6 +75,18 @@ STATE = made_state(
 )
 
 
+_PAIR = (1, "x")
+SHARED = {"a": [_PAIR, _PAIR], (_PAIR, _PAIR): {(_PAIR, (_PAIR, _PAIR))}, "b": [[_PAIR] * 3] * 3}
+"""What few bytes may have much of."""
+CONTAINERS = [
+    collections.deque([1, _PAIR], 5),
+    collections.Counter("aab"),
+    collections.OrderedDict(a=_PAIR, b=_PAIR),
+    frozenset({_PAIR, frozenset({2})}),
+    bytearray(b"x"),
+]
+
+
 EVALUATED = json.dumps(
     {
         **{"time": "2026-01-02T03:04:05+00:00", "checkpoint": "checkpoints/a", "digest": "0"},
@@ -82,23 +98,39 @@ EVALUATED = json.dumps(
 
 def _pickles() -> list[bytes]:
     values = [STATE, {"a": np.arange(4.0), "b": [1, "x", (2.5, None)]}, np.float32(1), {1, 2}]
+    values += [SHARED, *CONTAINERS]
     return [pickle.dumps(value, protocol) for value in values for protocol in (4, 5)]
 
 
 def _messages() -> list[bytes]:
     values = [STATE, {"loss": 0.5, "x": np.arange(4.0)}, [1, (2, {3}), b"bytes", 1j]]
+    values += [SHARED, *CONTAINERS]
     return [pack_object(value) for value in [*values, np.random.default_rng(1)]]
 
 
+PART = b"part of rank 0"
+IN_PARTS = {**STATE, "ranks": [[len(PART), hashlib.sha256(PART).hexdigest()]]}
+
+
 def _read_saved(data: bytes, folder: Path) -> Any:
-    """Read a state with its right digest, so that its contents are looked at."""
+    """Read a state with its right digest, so that its contents are looked at: as of before, too."""
     checkpoint = folder / "a.pth"
     checkpoint.write_bytes(b"weights")
-    digest = hashlib.sha256(b"weights").hexdigest()[:16]
     (folder / "ranks").mkdir()
-    state = folder / "ranks" / f"a.pth.{digest}.state"
-    state.write_bytes(b"rltrain state 1\n" + hashlib.sha256(data).digest() + data)
-    return read_state(checkpoint)
+    state = folder / "ranks" / name_of_state("a.pth", checkpoint)
+    length = len(data).to_bytes(8, "little")
+    now = hashlib.sha256(length + data).digest() + length + data + PART
+    before = hashlib.sha256(data).digest() + data
+    refusals = []
+    for contents in (b"rltrain state 2\n" + now, b"rltrain state 1\n" + before):
+        state.write_bytes(contents)
+        try:
+            found = Checkpoint(checkpoint)
+            found.check()
+            return found.state
+        except UsageError as error:
+            refusals.append(error)
+    raise refusals[0]
 
 
 def _read_index(data: bytes, folder: Path) -> None:
@@ -109,7 +141,7 @@ def _read_index(data: bytes, folder: Path) -> None:
         assert Path(entry["name"]).name == entry["name"]
     for choice in ("latest", "best", "1"):
         with contextlib.suppress(UsageError):  # There is none; it may be read all the same.
-            checkpoint_of_run(folder, choice, warnings.append)
+            Run(folder, warn=warnings.append).checkpoint(choice)
 
 
 def _read_metrics(data: bytes, folder: Path) -> None:
@@ -152,9 +184,9 @@ def _go_on_from(name: str) -> Callable[[bytes, Path], None]:
             state.unlink()  # Without a digest: it would have to be trusted.
         (run / name).write_bytes(data)
         options_of_run(run, {})
-        options = with_options_of_run({"resume": str(run)})
+        options = with_options_of_run({"resume": str(run)})[0]
         assert Path(options["checkpoint"]).is_relative_to(run)
-        assert ":" not in options.get("task", "")
+        assert ":" not in (options.get("task") or "")
 
     return read
 
@@ -162,6 +194,12 @@ def _go_on_from(name: str) -> Callable[[bytes, Path], None]:
 def _read_manifest(data: bytes, folder: Path) -> None:
     (folder / "manifest.json").write_bytes(data)
     read_manifest(folder)
+
+
+def _read_native(data: bytes, folder: Path) -> None:
+    (folder / "run.json").write_bytes(data)
+    (folder / "model_1.pt").touch()
+    find(str(folder), None, {})
 
 
 def _yaml(data: bytes, folder: Path) -> None:
@@ -175,12 +213,15 @@ task: &name rltrain/CartPole-v1
 env: {mass: 1.5, names: [a, b], other: "${task}"}
 agent:
   params: {config: {learning_rate: 3e-4, name: *name, horizon: 16}}
+more: {a: &a [1, 2], b: &b [*a, *a], c: &c [*b, *b, *b], d: [*c, *c], <<: {x: *c}}
 """
 
 
 def _checkpoints() -> list[bytes]:
     files = []
-    for value in ({"model": {"w": torch.ones(2, 3)}, "n": np.float64(1)}, {"policy": b"x"}):
+    sparse = torch.sparse_coo_tensor([[0, 2]], [1.0, 2.0], (3,))
+    values = [{"model": {"w": torch.ones(2, 3)}, "n": np.float64(1)}, {"policy": b"x"}]
+    for value in (*values, {"a": SHARED, "b": CONTAINERS[:3]}, {"w": sparse}):
         for new in (True, False):
             file = io.BytesIO()
             torch.save(value, file, _use_new_zipfile_serialization=new)
@@ -241,7 +282,7 @@ def _of_nodes() -> list[bytes]:
 def _read_of_nodes(line: bytes, folder: Path) -> None:
     for read in (
         messages.parse_challenge,
-        said.parse_message,
+        parse_message,
         lambda line: messages.parse_hello(KEY, NONCE, line),
         lambda line: messages.parse_answer(KEY, NONCE, line),
     ):
@@ -319,7 +360,7 @@ def _read_environment(data: bytes, folder: Path) -> None:
 TARGETS = {
     "pickled files": Target(_pickles, lambda data, _: load_data(data), (pickle.UnpicklingError,)),
     "messages of ranks": Target(_messages, lambda data, _: unpack_object(data), (MalformedData,)),
-    "states": Target(lambda: [pack_state(STATE, {})], _read_saved),
+    "states": Target(lambda: [pack_state(STATE, {}), pack_state(IN_PARTS, {})], _read_saved),
     "indices of checkpoints": Target(
         lambda: [json.dumps([{"name": "a", "iteration": 1, "episode_return": 2.0}]).encode()],
         _read_index,
@@ -337,6 +378,7 @@ TARGETS = {
         lambda: [(SAVED / "agent.yaml").read_bytes()], _go_on_from("agent.yaml")
     ),
     "manifests": Target(lambda: [b'{"config": {"task": "x", "seed": 1}}'], _read_manifest),
+    "run.json of Isaac Lab": Target(lambda: [b'{"library": "a", "task": "x"}'], _read_native),
     "option files": Target(lambda: [YAML], _yaml),
     "checkpoints of torch": Target(_checkpoints, _keys(top_level_keys), ()),
     "checkpoints of skrl": Target(_checkpoints, _keys(parts), ()),

@@ -22,15 +22,23 @@ __all__ = ["RELEASED", "Api", "breaks", "current", "read", "written"]
 
 ROOT = Path(__file__).parents[2]
 RELEASED = Path(__file__).with_name("public_api.txt")
-MODULES = re.findall(
-    r"^\| \[?`([\w.]+)`",
-    (ROOT / "docs/reference/public-api.md").read_text(),
-    re.MULTILINE,
-)
+PAGES = ROOT / "docs/reference"
+MODULES = re.findall(r"^\| \[?`([\w.]+)`", (PAGES / "public-api.md").read_text(), re.MULTILINE)
+SHOWN = {
+    module: re.findall(r"^      members: \[(.*)\]", block, re.MULTILINE)
+    for page in sorted(PAGES.glob("*.md"))
+    for module, block in re.findall(
+        r"^::: ([a-z_.]+)\n((?:    .*\n)*)", page.read_text(), re.MULTILINE
+    )
+}
+"""By module that a page shows, the names that it shows; none if it shows `__all__`."""
 
 Api = Mapping[str, list[str] | None]
-"""By dotted name, what it takes: "x", or "x=" where it has a default; None if it cannot be called.
-Of a class, what its constructor takes."""
+"""By dotted name, what it takes: "x", or "x=VALUE" where it has a default; None if it cannot be
+called. Of a class, what its constructor takes."""
+
+_OF_RUNS = ("rltrain.options.RunOptions", "rltrain.config.")
+"""What a run does by default may change."""
 
 _HOOKS = tuple(f"{each.__module__}.{each.__qualname__}." for each in (DeclarationHooks, RunHooks))
 
@@ -38,9 +46,11 @@ _HOOKS = tuple(f"{each.__module__}.{each.__qualname__}." for each in (Declaratio
 def current() -> dict[str, list[str] | None]:
     """Return the public API of the modules that the page names and that are installed."""
     found: dict[str, list[str] | None] = {}
-    for module in MODULES:
+    for module in dict.fromkeys([*MODULES, *SHOWN]):
         loaded = importlib.import_module(module)
-        for name in getattr(loaded, "__all__", ()):
+        shown = [name for names in SHOWN.get(module, ()) for name in names.split(", ")]
+        listed = module in MODULES or not shown
+        for name in {*shown, *(getattr(loaded, "__all__", ()) if listed else ())}:
             found.update(_described(f"{module}.{name}", getattr(loaded, name)))
     for kind, spec in KINDS.items():
         found.update({f"a {kind} must implement {name}": None for name in spec.requires})
@@ -61,6 +71,11 @@ def _described(name: str, value: Any) -> Iterator[tuple[str, list[str] | None]]:
         function = getattr(found, "__func__", found)
         if _is_ours(value, member):
             yield f"{name}.{member}", _takes(function) if inspect.isfunction(function) else None
+    for each in value.__mro__:
+        if each.__module__.startswith("rltrain"):
+            for member in inspect.get_annotations(each).keys() - fields:
+                if not member.startswith("_"):  # Which need no value.
+                    yield f"{name}.{member}", None
 
 
 def _is_ours(value: type, member: str) -> bool:
@@ -78,9 +93,15 @@ def _takes(function: Any) -> list[str]:
     described = []
     for each in parameters:
         by_name = "--" if each.kind is inspect.Parameter.KEYWORD_ONLY else ""
-        default = "" if each.default is inspect.Parameter.empty else "="
+        default = "" if each.default is inspect.Parameter.empty else f"={_shown(each.default)}"
         described.append(f"{stars.get(each.kind, by_name)}{each.name}{default}")
     return [each for each in described if each not in ("self", "cls") and each[0] != "_"]
+
+
+def _shown(default: Any) -> str:
+    """Return a default in a word; dots where it is an object."""
+    simple = isinstance(default, str | int | float | tuple | frozenset | None)
+    return re.sub(r"\s+", "", repr(default)) if simple else "..."
 
 
 def breaks(released: Api, now: Api) -> Iterator[str]:
@@ -100,21 +121,25 @@ def breaks(released: Api, now: Api) -> Iterator[str]:
 
 def _changes(name: str, took: list[str], takes: list[str]) -> Iterator[str]:
     """Yield how callers, or implementers of a hook, would break."""
-    names = {each.rstrip("="): each for each in takes}
-    for each in took:
-        if each.rstrip("=") not in names:
-            yield f"takes no {each.strip('-=')} any more. Keep it for a release, with a warning."
-        elif each.endswith("=") and not names[each.rstrip("=")].endswith("="):
-            yield f"now needs {each.strip('-=')}. Give it a default."
+    names = {each.partition("=")[0]: each for each in takes}
+    for argument, has_default, value in (each.partition("=") for each in took):
+        now, defaults, new = names.get(argument, "").partition("=")
+        shown = argument.strip("-")
+        if not now:
+            yield f"takes no {shown} any more. Keep it for a release, with a warning."
+        elif has_default and not defaults:
+            yield f"now needs {shown}. Give it a default."
+        elif value != new and has_default and not name.startswith(_OF_RUNS):
+            yield f"{shown} was {value} by default, and is {new}. Callers rely on it."
     if name.startswith(_HOOKS):
         return  # An implementation may leave out arguments.
-    known = {each.rstrip("=") for each in took}
-    for each in takes:
-        if each not in known and not each.endswith("=") and not each.startswith("*"):
-            yield f"now needs {each.strip('-')}. Give it a default."
-    places = [names[each.rstrip("=")] for each in took if each.rstrip("=") in names]
-    by_place = [each for each in places if not each.startswith("-")]
-    if by_place != [each for each in takes if not each.startswith("-")][: len(by_place)]:
+    known = {each.partition("=")[0] for each in took}
+    for argument, each in names.items():
+        if argument not in known and "=" not in each and not each.startswith("*"):
+            yield f"now needs {argument.strip('-')}. Give it a default."
+    by_place = [each for each in names if not each.startswith("-")]
+    before = [each for each in (x.partition("=")[0] for x in took) if each in by_place]
+    if before != by_place[: len(before)]:
         yield "its arguments stand in another order. New ones come last."
 
 
@@ -128,7 +153,7 @@ def written(api: Api) -> str:
 
 def read(text: str) -> dict[str, list[str] | None]:
     """Return the API that `written` has turned into text."""
-    lines = (line.rstrip(")").partition("(") for line in text.splitlines())
+    lines = (line.removesuffix(")").partition("(") for line in text.splitlines())
     return {name: args.split(", ") * bool(args) if call else None for name, call, args in lines}
 
 

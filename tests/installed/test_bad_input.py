@@ -19,10 +19,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rltrain.cli.main import main
+from rltrain.config.checks import flag
+from rltrain.config.declare import option_of
 from rltrain.errors import UsageError
 from rltrain.options.agent import default_options
-from rltrain.options.checks import flag
-from rltrain.options.declare import option_of
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec, SuiteSpec
@@ -159,7 +159,9 @@ def words_in(data) -> list[str]:
 def keys_of(library: LibrarySpec, algorithm: str) -> list[str]:
     """Return the keys of a library's options, with those of whole sections."""
     options, _ = default_options(library, SUITE, TASK, algorithm, "torch")
-    leaves = {key for key, _ in flatten(options)} | library.option_keys
+    known = library.keys(options).items()
+    leaves = {key for key, _ in flatten(options)}
+    leaves |= {f"{section}.{key}".lstrip(".") for section, each in known for key in each.known}
     return sorted({key[:end] for key in leaves for end in (*_ends(key), len(key))})
 
 

@@ -213,6 +213,7 @@ def test_variables_that_are_no_numbers_are_shown(environ):
         ({**SAGEMAKER, "SM_CURRENT_HOST": "x"}, "the host is not in the list of hosts"),
         ({**SAGEMAKER, "SM_HOSTS": "[a"}, r"SM_HOSTS=\[a: rltrain cannot read it"),
         ({"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC=.*rltrain cannot read it"),
+        ({"CLUSTER_SPEC": "[" * 100_000}, r"CLUSTER_SPEC=\[{200}: rltrain cannot read it"),
         ({**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "-3"}, "are not valid rank numbers"),
         ({**AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX": "-1"}, "are not valid rank numbers"),
         ({**TRAIN_JOB, "PET_NNODES": "1:4"}, "PET_NNODES=1:4.*add --nnodes 1:4 --rdzv-backend"),

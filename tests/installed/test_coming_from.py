@@ -36,7 +36,8 @@ def plan(printed: str) -> dict[str, str]:
     table, options = printed[printed.index("library ") :].split("\n\n", 1)
     rows = dict(line.split(maxsplit=1) for line in table.splitlines())
     del rows["ranks"]
-    for name in ("GPUs", "network"):  # A rank that was started has them from its launcher.
+    # A rank that was started has them from its launcher; and it is typed in other words.
+    for name in ("GPUs", "network", "set"):
         rows.pop(name, None)
     return {**rows, "options of library and task": options.partition("\n\nNothing")[0]}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.builtin.commands import COMMANDS
+from rltrain.builtin.plugin import COMMANDS
 from rltrain.commands import commands
 from rltrain_devkit import CommandConformance
 

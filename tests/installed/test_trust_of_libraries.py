@@ -69,7 +69,7 @@ def test_a_run_of_ones_own_is_read_without_a_word(trained, which, capsys):
     )
     first = plan(*which).config
     found = [
-        with_options_of_run({"resume": str(run)}),
+        with_options_of_run({"resume": str(run)})[0],
         dict(find_trained(str(run), None, {}).options),
         read_options({"config": str(run / "config.yaml")}, []),
     ]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 from typed_lines import SKRL, TORCHRUN
 
-from rltrain.builtin.commands import TRAIN
+from rltrain.builtin.plugin import TRAIN
 from rltrain.cli import dialects, main, train
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
@@ -127,7 +127,7 @@ ISAAC_LAB_2 = [
     ),
     refused(
         "./isaaclab.sh -p -m rltrain --library rsl_rl --task Isaac-Cartpole-v0 --livestream 2",
-        "put LIVESTREAM=N before the command",
+        "put LIVESTREAM=N or XR=1 before the command",
     ),
 ]
 
@@ -302,6 +302,29 @@ MJLAB = [
             "observers     none",
         ),
     ),
+    # A tuple's values, as tyro takes them.
+    Line(
+        f"uv run {BALANCE} --library rsl_rl --dry-run --agent.actor.hidden-dims 64 32 --dry-run "
+        "--env.presets left right agent.seed=3 --env.frame-skip 4 --agent.resume False "
+        "--agent.upload-model=False",
+        (
+            "hidden_dims:\n    - 64\n    - 32\n",
+            "presets:\n  - left\n  - right\n",
+            "frame_skip: 4",
+        ),
+    ),
+    refused(
+        f"uv run {BALANCE} --motion-file walk.npz", "env.commands.motion.motion_file: the task"
+    ),
+    Line(f"uv run {BALANCE} --library rsl_rl --no-terminations False", ("observers     none",)),
+    refused(f"uv run {BALANCE} --no-terminations True", "Set env.terminations.NAME=null."),
+    refused(f"uv run {BALANCE} --camera 0", "Set env.viewer.KEY=VALUE."),
+    refused(f"uv run {BALANCE} --checkpoint-file gone.pt", "--checkpoint gone.pt: there is no"),
+    refused(f"uv run {BALANCE} --env.frame-skip 4 more", "Unknown argument 'more'"),
+    refused(f"uv run {BALANCE} --dry-run env.a=5 .0", "Unknown argument '.0'"),
+    refused(f"uv run {BALANCE} --dry-run ~agent.algorithm.rnd_cfg", "Unknown argument '~agent"),
+    refused(f"uv run {BALANCE} --dry-run env.a=5 on", "Unknown argument 'on'"),
+    refused(f"uv run {BALANCE} --dry-run on", "--dry-run on: must be True"),
     refused(f"uv run {BALANCE} --enable-nan-guard True", "Set env.sim.nan_guard.enabled=true."),
     refused(f"uv run {BALANCE} --agent.logger tensorboard", "--writer NAME"),
     refused(f"uv run {BALANCE} --agent.resume True", "--checkpoint latest"),

@@ -213,7 +213,7 @@ class Slow(gymnasium.Env):
         written.replace(file)
 
     def step(self, action):
-        import signal, time
+        import signal, threading, time
 
         time.sleep(0.001)
         self.steps += 1
@@ -233,6 +233,9 @@ class Slow(gymnasium.Env):
                 time.sleep(1000)
             if how == "leave":
                 os._exit(0)
+            if how == "thread":
+                threading.Thread(target=time.sleep, args=(1000,)).start()
+                return np.zeros(3, np.float32), 1.0, False, False, {}
             if how == "helper":
                 os.fork() or exit(3)
                 return np.zeros(3, np.float32), 1.0, False, False, {}

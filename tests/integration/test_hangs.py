@@ -62,12 +62,12 @@ def test_a_single_process_that_hangs_ends_itself(command):
     assert "in step." in run.stdout
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_an_evaluation_that_hangs_is_named_and_ends(command, ranks):
+@pytest.mark.parametrize(("ranks", "words"), [(1, []), (1, ["--json"]), (2, [])])
+def test_an_evaluation_that_hangs_is_named_and_ends(command, ranks, words):
     trained = command(*SLOW, "--num-envs", "2", "--max-iterations", "1")
     assert trained.returncode == 0, trained.stderr
     place = ("--distributed", "--nproc-per-node", "2", "--device", "cpu") if ranks == 2 else ()
-    evaluate = ("evaluate", str(trained.folder), *SLOW[:4], "--episodes", "40", *place)
+    evaluate = ("evaluate", str(trained.folder), *SLOW[:4], "--episodes", "40", *place, *words)
     planted = {"PLANTED": f"{ranks - 1}:30:hang", **({"RANK": "0"} if ranks == 1 else {})}
     process = command.start(*evaluate, *TIMEOUT, **planted)
     run = command.finish(process, timeout=LIMIT)

@@ -9,8 +9,9 @@ import pytest
 from observers import RANK_LOCAL, InStep
 
 from rltrain.options import DEFAULT_TASK
-from rltrain.storage.checkpoints import read_state
-from rltrain.storage.finding import find_checkpoint
+from rltrain.storage.checkpoints import INDEX
+from rltrain.storage.finding import newest_first
+from rltrain.storage.run import Run
 from rltrain.testing import FakeWorld
 
 STEPS = 8
@@ -72,10 +73,11 @@ class Killer:
 
 def end_of(log_root, library):
     """Return digests of the last checkpoint, and of every rank's state that belongs to it."""
-    path = find_checkpoint("latest", str(log_root), library, DEFAULT_TASK, pytest.fail)
-    state = read_state(path)
-    parts = [path.read_bytes(), pickle.dumps(state["progress"]), *state["ranks"]]
-    return [hashlib.sha256(part).hexdigest() for part in parts]
+    found = newest_first(str(log_root), library, DEFAULT_TASK, INDEX)
+    checkpoint = Run(found[0], warn=pytest.fail).checkpoint()
+    state = checkpoint.state
+    parts = [checkpoint.path.read_bytes(), pickle.dumps(state["progress"])]
+    return [hashlib.sha256(part).hexdigest() for part in parts] + [x for _, x in state["ranks"]]
 
 
 @pytest.mark.long

@@ -48,7 +48,13 @@ def found(tmp_path_factory):
         **NO_ISOLATION,
     )
     assert len(list((folder / "dist").glob("*.whl"))) == 1 + len(OTHERS)
-    return dict(word.split("=") for word in made.splitlines()[-1].split()[1:])
+    names = ("PIP_FIND_LINKS", "UV_FIND_LINKS")
+    printed = made.splitlines()[-1]
+    show = ["sh", "-c", f'{printed}\nprintf "%s\\n" "$PIP_FIND_LINKS" "$UV_FIND_LINKS"']
+    of_lab = run(*show, cwd=folder, **dict.fromkeys(names, "file:///lab")).splitlines()
+    links = run(*show, cwd=folder, **dict.fromkeys(names, "")).splitlines()
+    assert of_lab == [f"file:///lab {links[0]}", f"file:///lab,{links[1]}"]
+    return dict(zip(names, links, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -58,13 +64,15 @@ def found(tmp_path_factory):
             "isaaclab-3",
             "3.12",
             "rltrain-isaaclab rltrain-torch rltrain-rsl-rl rltrain-skrl "
-            "rltrain-console rltrain-play rltrain-doctor",
+            'rltrain-console rltrain-tensorboard "rltrain-report[library]" '
+            '"rltrain-play[video]" rltrain-doctor',
         ),
         (
             "isaaclab-2.3",
             "3.11",
             "rltrain-isaaclab rltrain-torch rltrain-skrl rltrain-rl-games rltrain-rsl-rl "
-            "rltrain-console rltrain-play rltrain-doctor",
+            'rltrain-console rltrain-tensorboard "rltrain-report[library]" '
+            '"rltrain-play[video]" rltrain-doctor',
         ),
         ("mjlab", "3.11", '"rltrain-mjlab[library]" rltrain-console rltrain-play rltrain-doctor'),
     ],

@@ -42,6 +42,8 @@ class Claim:
     """Where to start; filled in from the teacher."""
     on_nonfinite: str = "stop"
     """As `--on-nonfinite`."""
+    grad_sync: str | None = None
+    """Of the ranks; None: the default."""
     on_gloo: bool = False
     """Whether it is tested on two real processes too."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from claim import Claim
-from shard_envs import BESIDE, CAMERA, WithCritic, WithImages
+from shard_envs import BESIDE, CAMERA, CRITIC, WithCritic, WithImages
 
 __all__ = ["RSL_RL"]
 
@@ -84,6 +84,8 @@ RSL_RL = (
     ),
     PPO(
         features="asymmetric critic (observation group `critic`)",
+        task=CRITIC,
+        env={},
         agent={**FOUR, "obs_groups.critic": ["critic"]},
         make_env=WithCritic,
         mini_batches=4,

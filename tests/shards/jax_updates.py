@@ -224,7 +224,7 @@ def main(name: str, file: str) -> None:
     """Be the rank that the environment variables say."""
     from rltrain.config import Placement
     from rltrain_jax.backends import JaxBackend
-    from rltrain_ranks.variables import rank_from_env
+    from rltrain_ranks.world import rank_from_env
 
     (claim,) = [claim for claim in JAX if str(claim) == name]
     world = rank_from_env(os.environ)

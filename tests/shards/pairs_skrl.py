@@ -149,7 +149,7 @@ CLASHES = (
         "this task has no observation group `critic`",
         once_made=True,
     ),
-    Clash({"learning rate": ("StepLR",)}, "it knows KLAdaptiveLR, RunningStandardScaler"),
+    Clash({"learning rate": ("StepLR",)}, "has no such scheduler. It has KLAdaptiveLR"),
     Clash(
         {"policy": ("its actions clipped", "its means clipped"), "actions": ("without bounds",)},
         "this task's actions have no bounds to clip to",

@@ -50,7 +50,7 @@ REFUSED = (
         algorithm="ppo",
         features="a custom algorithm",
         agent={"algorithm.class_name": "my_package.MyPPO"},
-        reason="averages its gradients in its own way",
+        reason="it has none of the class that algorithm.class_name names",
     ),
     Refused(
         library="rsl_rl",

@@ -15,6 +15,7 @@ from rltrain_gymnasium.batched import make_batched
 __all__ = [
     "BESIDE",
     "CAMERA",
+    "CRITIC",
     "MULTI_DISCRETE",
     "PIXELS",
     "Changed",
@@ -28,6 +29,9 @@ __all__ = [
 
 MULTI_DISCRETE = "ShardsMultiDiscrete-v0"
 """A task whose actions are multi-discrete; its environments are those of `WithTwoChoices`."""
+
+CRITIC = "ShardsCritic-v0"
+"""A task with a group for the critic; its environments are those of `WithCritic`."""
 
 CAMERA = "rltrain/CartPoleContinuousCamera-v1"
 BESIDE = "rltrain/CartPoleContinuousCameraAndMotion-v1"
@@ -127,6 +131,14 @@ class _DescribedChoices(Described):
     action_space = MultiDiscrete([2, 3])
 
 
+class _DescribedGroups(Described):
+    """Describes the task with the spaces of `WithCritic`."""
+
+    observation_space = Dict({"policy": Box(-9.0, 9.0, (2,)), "critic": Box(-9.0, 9.0, (4,))})
+    action_space = Box(-1.0, 1.0, (1,))
+
+
+gymnasium.register(CRITIC, _DescribedGroups, max_episode_steps=12)
 gymnasium.register(MULTI_DISCRETE, _DescribedChoices, max_episode_steps=12)
 
 

@@ -20,7 +20,7 @@ from rltrain_devkit.as_one.rows import Rows
 from rltrain_devkit.as_one.united_env import UnitedEnv
 from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
 from rltrain_gymnasium.batched import make_batched
-from rltrain_ranks.variables import hide_rank_variables
+from rltrain_ranks.world import hide_rank_variables
 
 __all__ = ["RANK_LOCAL", "Again", "Environments", "options", "prepared", "split_run", "whole_run"]
 
@@ -168,4 +168,5 @@ def options(claim: Claim, times: int, folder: Any) -> dict[str, Any]:
         "log_root": str(folder),
         "checkpoint": claim.checkpoint,
         "on_nonfinite": claim.on_nonfinite,
+        "grad_sync": claim.grad_sync if times == 1 else None,
     }

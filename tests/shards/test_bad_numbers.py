@@ -22,7 +22,7 @@ from rltrain.records import Scalars
 from rltrain.run.worker import make_session
 from rltrain.testing import FakeWorld
 from rltrain.testing.fake.training import current, leaves
-from rltrain_ranks.variables import hide_rank_variables
+from rltrain_ranks.world import hide_rank_variables
 
 pytestmark = pytest.mark.long
 

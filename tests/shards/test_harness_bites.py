@@ -110,7 +110,10 @@ def test_small_faults_in_what_was_learned(library, tmp_path):
     assert set(caught.value.args[0]) == set(faults)
 
 
-def test_ten_times_as_far_off_as_rounding_leads(tmp_path):
+def test_a_hundred_times_as_far_off_as_rounding_leads(tmp_path):
+    """Ten times is chance here: how far Adam leads, where it divides by almost nothing, depends on
+    the processor.
+    """
     claim = dataclasses.replace(
         claim_of("skrl"),
         agent={
@@ -129,4 +132,4 @@ def test_ten_times_as_far_off_as_rounding_leads(tmp_path):
 
     judge()
     with pytest.raises(AssertionError):
-        judge(lambda: OffByRounding(1e-6, seed=7))
+        judge(lambda: OffByRounding(1e-5, seed=7))

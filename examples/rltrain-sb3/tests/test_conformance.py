@@ -8,9 +8,6 @@ class TestPPO(LibraryConformance):
     agent = {"n_steps": 16, "batch_size": 32, "n_epochs": 2}
     as_one = {"batch_size": 128}  # One mini-batch: which rows are in it would depend on the ranks.
     scaled = ("batch_size",)
-    # SB3 normalizes advantages by each rank's own batch, and shuffles with numpy's generator.
-    as_one = {"batch_size": 128, "normalize_advantage": False}
-    scaled = ("batch_size",)
 
 
 class TestA2C(LibraryConformance):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rltrain import errors as errors
     from rltrain.hookspecs import API_LEVEL, hookimpl
     from rltrain.types import TrainResult
 
@@ -18,11 +19,14 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name == "errors":
+        return importlib.import_module("rltrain.errors")
     if name not in ("API_LEVEL", "hookimpl"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from rltrain import hookspecs  # It imports pluggy: the command imports nothing first.
-
-    return getattr(hookspecs, name)
+    # It imports pluggy: the command imports nothing first.
+    return getattr(importlib.import_module("rltrain.hookspecs"), name)
 
 
 def train(**options: Any) -> TrainResult:

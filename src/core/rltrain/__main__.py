@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
-
-__all__ = ["main"]
 
 
 def main() -> int:
     """Run the command line, in a process of its own; see `rltrain_ranks.guarded`."""
     if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed; what answers ends itself.
         return _work()
+    import signal
+
     # An exception from a signal could hit any import: what arrives now is handled after them.
     numbers = *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP), *(signal.SIGUSR1, signal.SIGUSR2)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
@@ -28,4 +27,6 @@ def _work() -> int:
 
 
 if __name__ == "__main__":
+    if not sys.flags.safe_path:  # -m puts the current folder first, before what is installed.
+        sys.path.append(sys.path.pop(0))
     sys.exit(main())

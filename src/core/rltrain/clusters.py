@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from rltrain.errors import UsageError
 from rltrain.types import World
-from rltrain_ranks.variables import read_numbers, read_rank, shown
+from rltrain_ranks.world import read_numbers, read_rank, shown
 
 __all__ = [
     "StartedNode",

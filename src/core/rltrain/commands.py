@@ -14,15 +14,19 @@ from rltrain.cli.main import command_of, commands, read_run
 from rltrain.cli.parser import make_parser
 from rltrain.cli.train import read_options
 from rltrain.config import RunConfig
-from rltrain.plan.resolve import Plan, make_plan
+from rltrain.plan.draft import Plan
+from rltrain.plan.resolve import make_plan
+from rltrain_files.terminal import json_alone, print_json
 
 __all__ = [
     "Plan",
     "add_flags",
     "command_of",
     "commands",
+    "json_alone",
     "make_parser",
     "make_plan",
+    "print_json",
     "read_options",
     "read_run",
     "resolve_run",

@@ -1,15 +1,26 @@
 """Data as bytes that run no code when they are read: messages between ranks, and ranks' states."""
 
+from rltrain_files.bounds import (
+    MOST,
+    NARROW,
+    MalformedData,
+    check_generator,
+    check_tree,
+    narrow_dtype,
+    parse_json,
+)
 from rltrain_files.data import pack_object, pack_state, unpack_object, unpack_state
-from rltrain_files.numbers import NARROW, MalformedData, check_generator, narrow_dtype
 
 __all__ = [
+    "MOST",
     "NARROW",
     "MalformedData",
     "check_generator",
+    "check_tree",
     "narrow_dtype",
     "pack_object",
     "pack_state",
+    "parse_json",
     "unpack_object",
     "unpack_state",
 ]

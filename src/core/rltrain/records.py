@@ -147,6 +147,13 @@ class RunEnded:
     limit: str = ""
     """The option that ended it before its iterations were done; see `TrainResult`."""
 
+    @property
+    def outcome(self) -> str:
+        """In a word: "finished", "solved", "stopped" (it was asked to), "interrupted", "failed"."""
+        if self.error is not None:
+            return "interrupted" if self.error.startswith("KeyboardInterrupt") else "failed"
+        return "stopped" if self.asked else "solved" if self.solved else "finished"
+
 
 Record = RunStarted | Scalars | CheckpointSaved | Media | Warned | RunEnded
 """One event sent to the writers. A writer passes over those that it does not know: a later version

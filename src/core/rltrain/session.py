@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -107,6 +107,14 @@ class Session(Protocol):
         ...
 
     @property
+    def given_anew(self) -> Collection[str]:
+        """Dotted keys of `config.agent` that the user gives beside `checkpoint`.
+
+        The run that wrote it had other values. These count: see `rltrain_adapters.as_given`.
+        """
+        ...
+
+    @property
     def should_save(self) -> bool:
         """Whether to save a checkpoint after this iteration (--checkpoint-interval).
 
@@ -173,8 +181,8 @@ class Session(Protocol):
             The record as the writers saw it: for `Scalars`, merged over ranks.
 
         Raises:
-            DivergenceError: ranks are at different iterations; or, every `config.check_interval`
-                iterations, their watched tensors differ.
+            DivergenceError: ranks are at different iterations; or, after the first and every
+                `config.check_interval` iterations, their watched tensors differ.
             NonFiniteError: a rank has NaN or infinity (--on-nonfinite).
         """
         ...

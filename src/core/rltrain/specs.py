@@ -160,6 +160,8 @@ class Refusal:
     """Why it cannot work."""
     instead: str
     """The nearest thing that works."""
+    option: str = ""
+    """The dotted key of the agent's option that is to blame, if one is: users see its value."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +172,9 @@ class Keys:
     """Those that the installed library takes."""
     required: Collection[str] = ()
     """Those of them that it cannot do without."""
+    open: bool = False
+    """Whether other programs may keep theirs beside these, too: one that is nearly a known key is
+    refused, and users are told of any other."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +187,18 @@ class Words:
     """Those that the installed library has. None if that is not known: any word is then taken."""
     any_case: bool = False
     """Whether the library takes them in small and capital letters alike."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """An option that means something to another program, such as the library's own scripts."""
+
+    instead: str
+    """How the same is said here: "Give --writer NAME"."""
+    off: Collection[Any] = (False, "")
+    """Values that mean nothing there either, besides null."""
+    if_typed: bool = False
+    """Whether most files have it, with no harm: users are told where they type it themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,8 +220,12 @@ class LibrarySpec(Spec):
     Defaults are written for the first of `frameworks`."""
     required_keys: tuple[str, ...]
     """Dotted keys that identify a file in this library's format."""
+    read_file: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
+    """Given what a user's file holds, return it in the library's format: other programs keep some
+    options in sections of their own."""
     option_keys: frozenset[str] = frozenset()
-    """Dotted keys that may be overridden although the loaded file does not have them."""
+    """Dotted keys that may be overridden although the loaded file does not have them, besides those
+    of `keys`."""
     same_kinds: bool = False
     """Whether an option takes only values of its default's kind (a switch, a number, a list), or
     none: others are then refused before ranks start. Leave it off where a number may be written as
@@ -217,10 +238,9 @@ class LibrarySpec(Spec):
     """Given the agent's options, return by dotted key the words that the installed library takes
     there. Others are refused before ranks start. Read them from the library's sources, which
     imports nothing: see `rltrain_adapters.sources`."""
-    remarks: Callable[[Mapping[str, Any]], Iterable[str]] | None = None
-    """Given the agent's options, return a sentence on each that means something to another program,
-    such as the library's own scripts, and nothing here: how it is said here. The plan prints them
-    for a user's file, so that nothing is dropped in silence."""
+    unread: Callable[[Mapping[str, Any]], Mapping[str, Unread]] | None = None
+    """Given the agent's options, return by dotted key those that have no effect here. The plan
+    tells users, wherever the options come from, so that nothing is dropped in silence."""
     harmless: Callable[[str, str], bool] | None = None
     """Given a dotted key and a text there, whether the library can do no harm with it, although it
     is more than a word: a class of the library's own, an expression that only computes. Any other
@@ -229,6 +249,10 @@ class LibrarySpec(Spec):
     run_keys: Mapping[str, str] = field(default_factory=dict)
     """Where the library's file keeps options of the run: {"seed": "params.seed"}. The command line
     overrides the file, and the file overrides rltrain's own default."""
+    restored: Collection[str] = ()
+    """Patterns of dotted keys of numbers in the options that a checkpoint holds too, such as
+    learning rates: a run that goes on has those of the run before, unless the user gives others.
+    These are then in `Session.given_anew`, and the library keeps them as it loads a checkpoint."""
     refuses: tuple[Refusal, ...] = ()
     iteration: Callable[[RunConfig], Iteration] | None = None
     """Given the resolved run, return the size and number of its iterations. Raises `UsageError`,
@@ -271,9 +295,9 @@ class SuiteSpec(Spec):
     the plan and to `rltrain_make_env`, or refuses. Raises `UsageError` for a task that it has but
     cannot make here. Where it imports a simulator, see
     `rltrain.launch.environments_are_made_here`."""
-    tasks: Callable[[], list[str]]
+    tasks: Callable[[], Iterable[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
-    unimported: Callable[[str | None], list[str]] | None = None
+    unimported: Callable[[str | None], Iterable[str]] | None = None
     """Return the names "module:Name" of tasks that the suite finds only with their module, told by
     sources (`rltrain_adapters.sources`): an unknown name may be one of them. It is given the module
     that the user names, or None for all installed packages."""
@@ -301,6 +325,9 @@ class SuiteSpec(Spec):
     """`env.` options that select a task as it is played, such as without noise. Commands that use a
     policy add them unless the user gives others; training does not. Spaces and the length of
     episodes must stay: `evaluate` plays whole episodes."""
+    cannot_play: Callable[[TaskInfo], str | None] | None = None
+    """Return a line for the user if `playing` selects nothing for a task, which is then played as
+    it is trained; or None."""
     upgrades: Mapping[str, str] = field(default_factory=dict)
     """Simulators pin versions of libraries. By library, a note on which of the simulator's own
     scripts still work after an upgrade to the versions that the library's plugin supports. Users

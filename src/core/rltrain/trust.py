@@ -10,16 +10,18 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
+import shlex
 import types
 import typing
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rltrain.config.checks import flag
+from rltrain.config.declare import NAMES, Scope, scoped
+from rltrain.config.options import Unset
 from rltrain.errors import UsageError
 from rltrain.options.aliases import is_section
-from rltrain.options.checks import flag
-from rltrain.options.declare import NAMES
 from rltrain.options.run import RunOptions, by_plugin
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry
@@ -29,17 +31,12 @@ from rltrain_files.reading import real
 from rltrain_files.run_files import HOW, shortened
 from rltrain_files.secrets.hiding import HIDDEN
 
-__all__ = ["check_texts", "take"]
-
-_OF_THE_USER = ("resume", "trust_checkpoint", "trust_run", "left_out", "agent_config")
-"""Options that a run folder cannot set: its library's options are always in its `agent.yaml`."""
-
 _SECTIONS = ("agent", "env")
 """Options that are looked at apart."""
 
 _WHAT = {"command": "a command", "path": "a path", "code": "code", "host": "an address"}
 
-_PLAIN = (bool, int, float, types.NoneType)
+_PLAIN = (bool, int, float, types.NoneType, Unset)
 _WORD = re.compile(r"(\w[\w-]*)?|(cpu|cuda)(:\d+)?|[+-]?[\d.]+(e[+-]?\d+)?", re.ASCII)
 Declared = tuple[dataclasses.Field[Any] | None, Any]
 """An option's field, and its type."""
@@ -125,9 +122,6 @@ def check_texts(
         given: the user's own, by dotted key or nested, which replace them.
         defaults: options that are on this machine already.
         harmless: see `LibrarySpec.harmless`.
-
-    Raises:
-        UsageError: there is one.
     """
     known = set(texts(defaults or {}))
     replaced = tuple(key.removeprefix("+") for key, _ in flatten(given))
@@ -160,7 +154,7 @@ def _separate(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
             sections[name] = value
         elif "." in key:
             sections[key] = value
-        elif name not in (*_OF_THE_USER, *_SECTIONS):
+        elif name not in (*scoped(RunOptions, Scope.COMMAND), *_SECTIONS):
             own[name] = value
     return own, sections
 
@@ -229,9 +223,10 @@ def _home(run: Path, saved: Mapping[str, Any]) -> str | None:
 
 def _check_task(source: str, task: Any, given: Mapping[str, Any]) -> None:
     if ":" in str(task) and given.get("task") is None:
+        typed = shlex.quote(shortened(task)[1:-1])
         raise UsageError(
             f"{source}: the task {shortened(task)} imports a module, which is not taken "
-            f"from a run folder. {HOW}; or give --task yourself."
+            f"from a run folder. {HOW}; or give it yourself: --task {typed}."
         )
 
 

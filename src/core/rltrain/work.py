@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.preflight import preflight
 from rltrain.place.cluster import find_place
 from rltrain.place.placement import place
-from rltrain.plan.resolve import Plan
+from rltrain.plan.draft import Plan
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
-from rltrain.run.launched import do
-from rltrain.run.start import apply_saved_variables, launcher_of
+from rltrain.run.ranks import carry_out
+from rltrain.run.start import apply_saved_variables
 from rltrain.specs import BackendSpec
 from rltrain.types import ProcessGroup, World
 from rltrain_ranks.logs.rank_log import RankLog
@@ -58,15 +57,9 @@ def on_placement(
         registry: the installed plugins.
         work: what each rank does. It can be pickled.
     """
-    if world is not None:
-        from rltrain.run.worker import run_here  # Where ranks are started, it is not needed.
-
-        result = run_here(placement, world, work)
-        return result if world.is_root else None
-    # Launchers ask for the work's name, as functions have one.
-    launched: Any = functools.update_wrapper(functools.partial(do, run=work), do)
-    found: Any = launcher_of(placement, registry).launch(placement, launched)
-    return found if placement.node_rank == 0 else None
+    found = carry_out(work, placement, world, registry)
+    is_root = placement.node_rank == 0 if world is None else world.is_root
+    return found if is_root else None
 
 
 @contextmanager

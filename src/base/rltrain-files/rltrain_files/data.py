@@ -8,44 +8,43 @@ pickled object, which only a reader who trusts its writer builds.
 
 from __future__ import annotations
 
-import collections
 import json
 import math
 import pickle
 import random
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-from rltrain_files.numbers import MalformedData, dtype_of, make_generator, name_of
-from rltrain_files.unpickling import UnsafePickle, load_trusted
-
-__all__ = ["pack_object", "pack_state", "unpack_object", "unpack_state"]
+from rltrain_files.bounds import (
+    LARGEST,
+    MalformedData,
+    UnsafePickle,
+    dtype_of,
+    load_trusted,
+    make_generator,
+    name_of,
+    parse_json,
+)
 
 _MARK = b"\x01"
 """The first byte; pickles, which version 0.1 wrote, begin with another."""
 
-_HEAD = 8
-"""Bytes of the header's length."""
-
-_LARGE = 1 << 2000
-"""From here on, Python may refuse to write or read a number in decimal."""
+_HEAD = 8  # Bytes of the header's length.
 
 
 class Arrays(Protocol):
-    """What a framework does with its arrays; see `rltrain.types.Arrays`."""
+    """What a framework does with its arrays, as `rltrain.types.Arrays` says."""
 
     def owns(self, x: Any) -> bool:
         """Return whether an object is an array of this framework."""
-        ...
 
     def to_host(self, x: Any) -> tuple[Any, bool]:
         """Return an array as one of numpy, and whether it was on the CPU."""
-        ...
 
     def from_host(self, array: Any, device: str) -> Any:
         """Return a numpy array as one of this framework."""
-        ...
 
 
 def pack_object(obj: Any) -> bytes:
@@ -82,7 +81,7 @@ def pack_state(state: Any, arrays: Mapping[str, Arrays]) -> bytes:
         state: anything that can be pickled. What is not data needs a reader who trusts it.
         arrays: by framework; their arrays are copied to the host.
     """
-    return _Packer(arrays, _pickled).pack(state)
+    return _Packer(arrays, lambda obj: pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)).pack(state)
 
 
 def unpack_state(
@@ -110,7 +109,7 @@ def unpack_state(
 
 
 def _refuse(obj: Any) -> bytes:
-    name = f"{type(obj).__module__}.{type(obj).__qualname__}"
+    name = _name(type(obj))
     if isinstance(obj, type) or callable(obj):
         name = f"{getattr(obj, '__module__', '?')}.{getattr(obj, '__qualname__', name)}"
     raise TypeError(
@@ -120,8 +119,8 @@ def _refuse(obj: Any) -> bytes:
     )
 
 
-def _pickled(obj: Any) -> bytes:
-    return pickle.dumps(obj, pickle.HIGHEST_PROTOCOL)
+def _name(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 class _Packer:
@@ -133,17 +132,14 @@ class _Packer:
         try:
             head = json.dumps(self._node(obj), separators=(",", ":")).encode()
         except RecursionError as error:
-            raise TypeError(
-                "This is nested too deeply to be packed, or contains itself."
-            ) from error
+            what = "This is nested too deeply to be packed, or contains itself."
+            raise TypeError(what) from error
         return b"".join((_MARK, len(head).to_bytes(_HEAD, "little"), head, *self._buffers))
 
     def _node(self, obj: Any) -> Any:
         kind = type(obj)
-        if obj is None or kind in (bool, str, float):
+        if obj is None or kind in (bool, str, float) or (kind is int and abs(obj) < LARGEST):
             return obj
-        if kind is int:
-            return obj if -_LARGE < obj < _LARGE else {"int": hex(obj)}
         if kind is list:
             return [self._node(each) for each in obj]
         if kind is dict and all(type(key) is str for key in obj):
@@ -153,20 +149,19 @@ class _Packer:
             return {name: [self._node(part) for part in parts_of(obj)]}
         if kind in (bytes, bytearray):
             return {kind.__name__: self._buffer(obj)}
-        return self._array(obj) or {"object": self._named(obj)}
+        found = self._array(obj)
+        return found or {"object": [_name(kind), self._buffer(self._other(obj))]}
 
     def _array(self, obj: Any) -> dict[str, Any] | None:
         for framework, arrays in self._arrays.items():
             if arrays.owns(obj):
                 array, on_host = arrays.to_host(obj)
                 return {"on": [framework, bool(on_host), self._node(array)]}
-        numpy = sys.modules.get("numpy")
-        if numpy is None:
+        if (numpy := sys.modules.get("numpy")) is None:
             return None
         if type(obj) is numpy.ndarray or isinstance(obj, numpy.generic):
             kind = "array" if type(obj) is numpy.ndarray else "scalar"
-            name = name_of(obj.dtype)
-            if name is None:
+            if (name := name_of(obj.dtype)) is None:
                 return None
             columns = obj.ndim > 1 and obj.flags.f_contiguous and not obj.flags.c_contiguous
             self._buffers.append(obj.tobytes("F" if columns else "C"))
@@ -178,9 +173,6 @@ class _Packer:
     def _buffer(self, data: bytes | bytearray) -> int:
         self._buffers.append(bytes(data))
         return len(data)
-
-    def _named(self, obj: Any) -> list[Any]:
-        return [f"{type(obj).__module__}.{type(obj).__qualname__}", self._buffer(self._other(obj))]
 
 
 class _Unpacker:
@@ -195,7 +187,7 @@ class _Unpacker:
             if self._take(1) != _MARK:
                 raise MalformedData("not what was packed: another mark")
             size = int.from_bytes(self._take(_HEAD), "little")
-            return self._obj(json.loads(bytes(self._take(size))))
+            return self._obj(parse_json(bytes(self._take(size))))
         except (UnsafePickle, MalformedData):
             raise
         except Exception as error:
@@ -214,23 +206,33 @@ class _Unpacker:
         if not isinstance(node, dict):
             return node
         ((name, content),) = node.items()
-        if name == "dict":
-            return {str(key): self._obj(value) for key, value in content.items()}
-        if name in _BUILT:
-            return _BUILT[name]([self._obj(part) for part in content])
-        builder: Callable[[Any], Any] = getattr(self, f"_build_{name}", _unknown)
-        return builder(content)
+        match name:
+            case "dict":
+                return {str(key): self._obj(value) for key, value in content.items()}
+            case "bytes":
+                return bytes(self._take(content))
+            case "bytearray":
+                return bytearray(self._take(content))
+            case "array":
+                return self._array(content)
+            case "scalar":
+                return self._array(content)[()]
+            case "generator":
+                return make_generator(self._obj(content))
+            case "on":
+                framework, on_host, array = content
+                return self.on_device((framework, self._obj(array), on_host))
+            case "object":
+                what, size = content
+                pickled = self._take(size)
+                if not self._trusted:
+                    raise UnsafePickle(str(what)[:200])
+                return pickle.loads(pickled)
+            case _ if name in _BUILT:
+                return _BUILT[name]([self._obj(part) for part in content])
+        raise MalformedData("not what was packed: an unknown kind of data")
 
-    def _build_int(self, content: str) -> int:
-        return int(content, 16)
-
-    def _build_bytes(self, size: int) -> bytes:
-        return bytes(self._take(size))
-
-    def _build_bytearray(self, size: int) -> bytearray:
-        return bytearray(self._take(size))
-
-    def _build_array(self, content: list[Any]) -> Any:
+    def _array(self, content: list[Any]) -> Any:
         import numpy as np
 
         name, shape, order = content
@@ -240,44 +242,13 @@ class _Unpacker:
         buffer = self._take(math.prod(shape) * dtype.itemsize)
         return np.ndarray(shape, dtype, bytes(buffer), order=order).copy(order)
 
-    def _build_scalar(self, content: list[Any]) -> Any:
-        return self._build_array(content)[()]
-
-    def _build_generator(self, content: Any) -> Any:
-        return make_generator(self._obj(content))
-
-    def _build_on(self, content: list[Any]) -> Any:
-        framework, on_host, node = content
-        return self.on_device((framework, self._obj(node), on_host))
-
     def on_device(self, saved: tuple[str, Any, bool]) -> Any:
         """Return a framework's array, made of an array of numpy."""
         framework, array, on_host = saved
         if framework not in self._arrays:
-            raise MalformedData(
-                f"The state has arrays of {framework}, and no installed backend handles them."
-            )
+            lacking = f"The state has arrays of {framework}, and no installed backend handles them."
+            raise MalformedData(lacking)
         return self._arrays[framework].from_host(array, "cpu" if on_host else self._device)
-
-    def _build_object(self, content: list[Any]) -> Any:
-        name, size = content
-        pickled = self._take(size)
-        if not self._trusted:
-            raise UnsafePickle(str(name)[:200])
-        return pickle.loads(pickled)
-
-
-def _unknown(content: Any) -> Any:
-    raise MalformedData("not what was packed: an unknown kind of data")
-
-
-def _items(obj: Any) -> Iterable[Any]:
-    return [list(item) for item in obj.items()]
-
-
-def _ordered(obj: Any) -> Iterable[Any]:
-    """Return a set's elements in an order that does not change from process to process."""
-    return sorted(obj, key=repr)
 
 
 def _random(parts: list[Any]) -> random.Random:
@@ -286,31 +257,21 @@ def _random(parts: list[Any]) -> random.Random:
     return generator
 
 
-_PARTS: dict[type, tuple[str, Callable[[Any], Iterable[Any]]]] = {
-    dict: ("items", _items),
-    tuple: ("tuple", iter),
-    set: ("set", _ordered),
-    frozenset: ("frozenset", _ordered),
-    complex: ("complex", lambda x: (x.real, x.imag)),
-    range: ("range", lambda x: (x.start, x.stop, x.step)),
-    slice: ("slice", lambda x: (x.start, x.stop, x.step)),
-    collections.deque: ("deque", lambda x: (list(x), x.maxlen)),
-    collections.OrderedDict: ("OrderedDict", _items),
-    collections.Counter: ("Counter", _items),
-    random.Random: ("Random", lambda x: x.getstate()),
-}
-"""What is made of parts: the key that says so, and its parts."""
+_KINDS: tuple[tuple[type, str, Callable[[Any], Any], Callable[[Any], Any]], ...] = (
+    (dict, "items", lambda x: map(list, x.items()), dict),
+    (tuple, "tuple", iter, tuple),
+    # In an order that does not change from process to process.
+    (set, "set", lambda x: sorted(x, key=repr), set),
+    (frozenset, "frozenset", lambda x: sorted(x, key=repr), frozenset),
+    (complex, "complex", lambda x: (x.real, x.imag), lambda x: complex(*x)),
+    (slice, "slice", lambda x: (x.start, x.stop, x.step), lambda x: slice(*x)),
+    (deque, "deque", lambda x: (list(x), x.maxlen), lambda x: deque(*x)),
+    (OrderedDict, "OrderedDict", lambda x: map(list, x.items()), OrderedDict),
+    (Counter, "Counter", lambda x: map(list, x.items()), lambda x: Counter(dict(x))),
+    (random.Random, "Random", random.Random.getstate, _random),
+)
+"""What is made of parts: the key that says so, its parts, and how it is made of them. No range: in
+a few bytes, it is as long as its writer likes."""
 
-_BUILT: dict[str, Callable[[list[Any]], Any]] = {
-    "items": dict,
-    "tuple": tuple,
-    "set": set,
-    "frozenset": frozenset,
-    "complex": lambda parts: complex(*parts),
-    "range": lambda parts: range(*parts),
-    "slice": lambda parts: slice(*parts),
-    "deque": lambda parts: collections.deque(*parts),
-    "OrderedDict": collections.OrderedDict,
-    "Counter": lambda parts: collections.Counter(dict(parts)),
-    "Random": _random,
-}
+_PARTS = {kind: (name, parts_of) for kind, name, parts_of, _ in _KINDS}
+_BUILT = {name: build for _, name, _, build in _KINDS}

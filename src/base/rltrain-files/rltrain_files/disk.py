@@ -1,24 +1,23 @@
-"""Disks that take no files: full, over a quota, read-only, lost; or the folder was removed."""
+"""Files that are complete or absent; and disks that take none: full, over a quota, lost."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["Mount", "NotWritten", "disk_errors", "try_to_write"]
-
-_OF_A_DISK = frozenset(
-    {
-        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.ESTALE),
-        *(errno.EACCES, errno.EPERM, errno.ENODEV, errno.ENXIO, errno.ETIMEDOUT),
-    }
-)
+_OF_CODE = (None, errno.ENOENT, errno.EBADF, errno.EFAULT, errno.EINVAL, errno.EPIPE)
+"""Numbers of the mistakes in what writes. All others are a disk's, a folder's, or mean that too
+much is open for the moment."""
 
 _PROBE = 1 << 20
 """Bytes. A disk with less room than this is full."""
+
+PARTIAL = ".partial-"
+"""How the names of files and folders begin that are not complete yet."""
 
 
 class NotWritten(OSError):
@@ -36,11 +35,7 @@ class Mount:
         self._device, self._number = _place(folder)
 
     def check(self) -> None:
-        """Check that the folder is still on its disk, or would be if it were made.
-
-        Raises:
-            NotWritten: it is not. The disk may be mounted again.
-        """
+        """Check that the folder is still on its disk, or would be if it were made."""
         device, number = _place(self._folder)
         # Mounted again, a disk may have another number; its folders keep theirs.
         if device != self._device and (number is None or number != self._number):
@@ -57,6 +52,22 @@ def _place(folder: Path) -> tuple[int, int | None]:
 
 
 @contextlib.contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """Give another path to write a file to, so that it is complete or absent at its own.
+
+    The name is the same, in a folder that is removed: some libraries choose the format by the
+    suffix, and torch stores the file's name inside the file.
+    """
+    scratch = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
+    try:
+        scratch.mkdir(parents=True, exist_ok=True)
+        yield scratch / path.name
+        os.replace(scratch / path.name, path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+@contextlib.contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
     """Tell a disk that takes no files from a mistake in what writes them.
 
@@ -65,16 +76,13 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
     Args:
         folder: where the files are written.
-
-    Raises:
-        NotWritten: instead of the error, if the disk is the cause.
     """
     try:
         yield
     except NotWritten:
         raise
     except Exception as error:
-        if isinstance(error, OSError) and error.errno in _OF_A_DISK:
+        if isinstance(error, OSError) and error.errno not in _OF_CODE:
             raise NotWritten(error.errno, error.strerror) from error
         try:
             try_to_write(folder)
@@ -84,11 +92,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 
 def try_to_write(folder: Path) -> None:
-    """Write a file in a folder, and remove it.
-
-    Raises:
-        OSError: the disk did not take it.
-    """
+    """Write a file in a folder, and remove it."""
     probe = folder / f".rltrain-{os.getpid()}"
     try:
         with probe.open("wb") as file:

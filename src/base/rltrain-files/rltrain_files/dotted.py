@@ -8,8 +8,6 @@ from typing import Any
 
 from rltrain_files.errors import UsageError
 
-__all__ = ["MISSING", "flatten", "get_dotted", "leaves", "overlaid", "set_dotted", "texts"]
-
 MISSING = object()
 """What `get_dotted` returns by default if there is no value."""
 

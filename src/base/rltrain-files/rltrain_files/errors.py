@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import re
+import traceback
 from collections.abc import Iterable
 
-__all__ = ["RltrainError", "UsageError", "in_a_line", "suggest"]
+_NOT_USERS = re.compile(r"<frozen|/python3\.\d+/(?!site-packages/)|/rltrain(_\w+|/plan)/\w+\.py$")
+"""Files of Python's own library and of this project, in which a user's code is called."""
 
 
 class RltrainError(Exception):
@@ -44,6 +47,15 @@ def suggest(name: str, known: Iterable[str]) -> str:
     return f" Did you mean {by_lower[close[0]]!r}?" if close else ""
 
 
-def in_a_line(error: BaseException) -> str:
-    """Return an error's class and text in one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+def in_a_line(error: BaseException, placed: bool = False) -> str:
+    """Return an error's class and text in one line.
+
+    Args:
+        error: the error.
+        placed: whether to add in parentheses where the user's own code has raised it.
+    """
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f"{x.filename}:{x.lineno}" for x in frames if not _NOT_USERS.search(x.filename)]
+    own = [place for place in places if "site-packages" not in place] or places
+    where = f" ({own[-1]})" if own and placed else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())}{where}"

@@ -12,17 +12,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = [
-    "Unreadable",
-    "changed_at",
-    "digest",
-    "no_file",
-    "opened",
-    "read_bytes",
-    "read_text",
-    "real",
-]
-
 _PART = 1 << 20
 """In bytes."""
 
@@ -41,10 +30,6 @@ def opened(path: Path, limit: int, within: Path | None = None) -> Iterator[io.Bu
         path: the file. It may be a link.
         limit: the most bytes that it may have.
         within: the folder that it must be in, after links. None: anywhere.
-
-    Raises:
-        Unreadable: it is no plain file, is outside of the folder, or is larger than the limit.
-        OSError: as `open` does, for example FileNotFoundError.
     """
     # O_PATH finds the file without opening it. What is checked is then what is opened, even if
     # another process exchanges the path in between.

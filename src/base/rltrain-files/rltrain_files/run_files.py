@@ -11,8 +11,6 @@ from rltrain_files.errors import UsageError
 from rltrain_files.reading import Unreadable, read_text, real
 from rltrain_files.yaml import LARGEST, load_yaml, parse_yaml
 
-__all__ = ["HOW", "check_inside", "read_file", "run_folder_of", "shortened"]
-
 HOW = "If it is yours, or you trust who wrote it, add --trust-run"
 
 _SHOWN = 60
@@ -31,18 +29,7 @@ def run_folder_of(path: str | Path) -> Path | None:
 
 
 def read_file(folder: Path, path: str | Path, option: str, trusted: bool) -> dict[str, Any]:
-    """Return the options in a file of a run folder.
-
-    Args:
-        folder: the run folder.
-        path: the file.
-        option: what named it, for messages.
-        trusted: whether the user trusts who wrote it.
-
-    Raises:
-        UsageError: it cannot be read; or it is not trusted, and is a link out of the folder, or has
-            interpolations.
-    """
+    """Return the options in a file of a run folder, which `option` has named."""
     if trusted:
         return load_yaml(str(path), option)
     try:

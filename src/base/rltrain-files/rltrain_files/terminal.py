@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import math
+import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO, cast
-
-__all__ = ["note", "one_line", "plain", "plain_output", "plain_stream", "raw"]
 
 _CONTROLS = re.compile(
     # C0 without the end of a line, DEL and C1; what ends lines or turns the direction of writing
@@ -73,3 +74,46 @@ def plain_output() -> Iterator[None]:
         contextlib.redirect_stderr(plain_stream(sys.stderr)),
     ):
         yield
+
+
+_results: list[str] | None = None
+"""What `print_json` was given in the context of `json_alone`."""
+
+
+@contextlib.contextmanager
+def json_alone(asked: bool = True) -> Iterator[None]:
+    """Leave stdout to `print_json`: what else is printed, from C and by children too, is on stderr.
+
+    The JSON is printed at the end of the outermost context.
+    """
+    global _results
+    if not asked or _results is not None:
+        yield
+        return
+    sys.stdout.flush()
+    stdout, _results = os.dup(1), []
+    os.dup2(2, 1)
+    try:
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+        found, _results = _results, None
+        for text in found:
+            print(text)
+
+
+def print_json(value: Any) -> None:
+    """Print JSON, with null for NaN and infinity, and any other object as text."""
+    text = json.dumps(finite(value), indent=2, default=str)
+    print(text) if _results is None else _results.append(text)
+
+
+def finite(value: Any) -> Any:
+    """Return what JSON can hold: None instead of NaN and infinity, here and below."""
+    if isinstance(value, Mapping):
+        return {key: finite(below) for key, below in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [finite(below) for below in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -12,9 +12,8 @@ import numpy as np
 import pytest
 from made_up_arrays import MadeUpArrays, Tensor, pickled_by_0_1, tensor
 
+from rltrain_files.bounds import MalformedData, UnsafePickle
 from rltrain_files.data import pack_object, pack_state, unpack_object, unpack_state
-from rltrain_files.numbers import MalformedData
-from rltrain_files.unpickling import UnsafePickle
 
 ARRAYS = {"made up": MadeUpArrays()}
 
@@ -32,10 +31,10 @@ def loads(data, device):
 DATA = [
     None,
     [True, 1, 2.5, "text", b"bytes", 1j, {1, 2}, frozenset({3}), (4, [5]), {"a": {"b": []}}],
-    [slice(1, 2), range(3), collections.OrderedDict(a=1), collections.deque([1]), bytearray(b"x")],
+    [slice(1, 2), collections.OrderedDict(a=1), collections.deque([1]), bytearray(b"x")],
     random.Random(1).getstate(),
     [np.float64(1.5), np.bool_(True), np.random.default_rng(1).bit_generator.state],
-    [collections.Counter("aab"), {1: "a", (2, "b"): {}, None: 0}, 10**5000, -(10**5000)],
+    [collections.Counter("aab"), {1: "a", (2, "b"): {}, None: 0}, 10**2000, -(10**2000)],
     [math.inf, -0.0, 5e-324, "\ud800", "\0", "", b"", {"": {"dict": 1}}],
 ]
 
@@ -56,6 +55,8 @@ NOT_DATA = {
     "pathlib": pathlib.Path("x"),
     "made_up_arrays.Tensor": tensor([1.0, 1.0]),
     "lambda": lambda: None,
+    "builtins.range": range(3),
+    "builtins.int": 10**5000,
 }
 
 
@@ -199,16 +200,19 @@ HEADS = [
     '{"array":["f8,O",[0],"C"]}',
     '{"array":["<f8",[0],"K\\u0000"]}',
     '{"scalar":["|S999999999",[],"C"]}',
+    '{"array":["<U999999999",[0],"C"]}',
     '{"bytes":-1}',
     '{"bytes":1.5}',
     '{"bytes":99999999999999999999}',
-    '{"int":"0x"}',
+    '{"int":"0x1"}',
+    "1" * 3000,
+    '{"dict":{"a":' + "[" * 100 + "]" * 100 + "}}",
     '{"on":["torch",1]}',
     '{"on":["os",true,1]}',
     '{"object":["os.system",0]}',
     '{"dict":[1]}',
     '{"set":[[1]]}',
-    '{"range":[1,2,0]}',
+    *('{"range":[0,9,1]}', '{"deque":[{"range":[0,9,1]},null]}', '{"Counter":[{"range":[0,9,1]}]}'),
     '{"items":[[1]]}',
     '{"Random":[3,[1],null]}',
     '{"Random":[{"tuple":[3,{"tuple":[1]},null]}]}',

@@ -11,9 +11,8 @@ import mmap
 import os
 import struct
 import time
+from dataclasses import dataclass
 from pathlib import Path
-
-__all__ = ["Board", "board_of"]
 
 _REQUEST = struct.Struct("<?Bd")
 """Whether the ranks train; the signal that asks them to end, and when it came."""
@@ -85,13 +84,36 @@ def board_of(folder: Path) -> Board:
     """
     try:
         descriptor = os.open(folder / "board", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(descriptor).st_size < _SIZE:
+                os.posix_fallocate(descriptor, 0, _SIZE)  # A full disk would be a crash later.
+            return Board(mmap.mmap(descriptor, _SIZE))
+        finally:
+            os.close(descriptor)
     except OSError:
         return Board(mmap.mmap(-1, _SIZE))
-    try:
-        if os.fstat(descriptor).st_size < _SIZE:
-            os.posix_fallocate(descriptor, 0, _SIZE)  # A full disk would be a crash later.
-        return Board(mmap.mmap(descriptor, _SIZE))
-    except OSError:
-        return Board(mmap.mmap(-1, _SIZE))
-    finally:
-        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class Notes:
+    """What the ranks of a node leave for their launcher: it reads them however its ranks ended."""
+
+    folder: Path
+    """Where ranks report."""
+
+    def __post_init__(self) -> None:
+        """Open the memory while the folder is there."""
+        board_of(self.folder)
+
+    def set_run_dir(self, path: Path) -> None:
+        """Note the run folder. Each rank does; ranks that are started again may have a new one."""
+        board_of(self.folder).run_dir = str(path)
+
+    def run_dir(self) -> str:
+        """Return the run folder; "" if the ranks failed before they had one."""
+        return board_of(self.folder).run_dir
+
+    @property
+    def shown(self) -> Path:
+        """A file with what ranks show to the user of this node, if their launcher has made it."""
+        return self.folder / "shown"

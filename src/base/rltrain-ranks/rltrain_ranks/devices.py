@@ -8,18 +8,8 @@ import os
 import resource
 
 from rltrain_files.errors import UsageError
-from rltrain_ranks.machine.cores import available_cores
+from rltrain_ranks.machine import available_cores
 from rltrain_ranks.world import World
-
-__all__ = [
-    "count_ranks",
-    "make_room",
-    "rank_device",
-    "restrict_gpus",
-    "restrict_to_own_gpu",
-    "select_gpus",
-    "with_device",
-]
 
 MAX_CPU_RANKS = 8
 """Default maximum of ranks on a machine without GPUs."""
@@ -34,16 +24,7 @@ _ROOM = 65536
 def select_gpus(
     gpu_ids: tuple[int, ...] | str | None, num_gpus: int | None, visible: int
 ) -> tuple[int, ...]:
-    """Return the GPUs that the user chose, as indices into the visible ones.
-
-    Args:
-        gpu_ids: the option `gpu_ids`.
-        num_gpus: the option `num_gpus`.
-        visible: how many GPUs are visible.
-
-    Raises:
-        UsageError: they do not exist.
-    """
+    """Return the GPUs that the user chose, as indices into the visible ones."""
     there = f"{visible} GPU{'s are' if visible != 1 else ' is'} visible" if visible else None
     if gpu_ids == "all" and not visible:
         raise UsageError("--gpu-ids all: no GPU is visible. For the CPU: --gpu-ids None.")
@@ -71,18 +52,9 @@ def count_ranks(
     shared: bool = False,
     instead: str = "",
 ) -> int:
-    """Return how many ranks this node starts.
+    """Return how many ranks this node starts, given the option `nproc_per_node` and its GPUs.
 
-    Args:
-        asked: the option `nproc_per_node`.
-        device: the kind of device.
-        gpus: the GPUs that were chosen.
-        shared: whether ranks may share them.
-        instead: for the error message: how ranks can share GPUs.
-
-    Raises:
-        UsageError: more than one rank would share a GPU, or the system lets a launcher open too
-            few files for them.
+    `shared` says whether ranks may share them, and `instead`, for the error message, how they can.
     """
     cores = available_cores()
     if asked == "gpu" and device == "cpu":
@@ -136,17 +108,11 @@ def rank_device(
 
 
 def with_device(world: World, kind: str, gpus: tuple[int, ...] | None) -> World:
-    """Assign a launched rank its device; the plan has checked that there are enough.
-
-    Args:
-        world: its place.
-        kind: the kind of device.
-        gpus: those that were chosen; None for all that are visible.
-    """
-    device = rank_device(
-        kind, world.local_rank, len(gpus or ()) or world.local_world_size, shared=True
+    """Assign a launched rank its device; the plan has checked that there are enough."""
+    chosen = len(gpus or ()) or world.local_world_size
+    return dataclasses.replace(
+        world, device=rank_device(kind, world.local_rank, chosen, shared=True)
     )
-    return dataclasses.replace(world, device=device)
 
 
 def restrict_gpus(gpu_ids: tuple[int, ...] | None) -> None:
@@ -160,12 +126,7 @@ def restrict_gpus(gpu_ids: tuple[int, ...] | None) -> None:
 
 
 def restrict_to_own_gpu(kind: str, gpus: tuple[int, ...] | None) -> None:
-    """Restrict a launched rank to its own GPU, as torchrun does with --virtual-local-rank.
-
-    Args:
-        kind: the kind of device.
-        gpus: those that were chosen; None for all that are visible.
-    """
+    """Restrict a launched rank to its own GPU, as torchrun does with --virtual-local-rank."""
     if kind != "cpu":
         chosen = len(gpus or ()) or int(os.environ["LOCAL_WORLD_SIZE"])
         restrict_gpus((int(os.environ["LOCAL_RANK"]) % chosen,))

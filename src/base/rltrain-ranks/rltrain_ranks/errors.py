@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from rltrain_files.errors import RltrainError
 
-__all__ = ["EndedBySignal", "PeerLost", "RankFailed"]
-
 
 class RankFailed(RltrainError):
     """A rank failed; the message is that rank's own report, its traceback last.

@@ -11,25 +11,23 @@ import contextlib
 import ctypes
 import os
 import resource
-import select
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TextIO
 
 from rltrain_ranks.interrupts import REQUESTS, Ended, handle_requests, is_free, status_of
-from rltrain_ranks.machine.descriptors import open_missing
-
-__all__ = ["guarded"]
 
 _FOR_THREADS = 10.0
-"""Seconds in which threads that are no daemons must end once the work is done."""
+"""Seconds in which threads and processes that are no daemons must end once the work is done."""
 
 _TO_EXIT = 30.0
-"""Seconds that the process has to end once its work is done: these threads, and exit handlers."""
+"""Seconds that the process has to end once its work is done: these, and exit handlers."""
+
+_LATE = f"the work is done, but its process did not end within {_TO_EXIT:.0f} s: killed."
 
 _TO_LEAVE = 1.0
 """Seconds in which processes that the work has started end by themselves after it."""
@@ -37,12 +35,9 @@ _TO_LEAVE = 1.0
 _TO_STOP = 2.0
 """Seconds that these have after SIGTERM, before they are killed."""
 
-_PASSED_ON = (
-    *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
-    *(signal.SIGUSR1, signal.SIGUSR2),
-)
 _BY_TERMINAL = 128
-"""SI_KERNEL: the terminal has sent a signal, to the process that works as well."""
+"""SI_KERNEL: the terminal has sent a signal, to the process that works as well. Not so SIGHUP, if
+this one is the session's leader."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 """In Linux's prctl.h."""
@@ -53,14 +48,7 @@ def guarded(work: Callable[[], int], mask: Iterable[int]) -> int:
 
     Only the process that works returns. It gets each signal that is sent to this one. What it
     leaves running in this session ends with it.
-
-    Args:
-        work: returns the exit status of the command.
-        mask: the signals that stay blocked while it works. Now all are.
     """
-    if sys.platform != "linux":
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        return work()
     open_missing()  # The pipe must not take their numbers.
     reading, writing = os.pipe()
     guard, worker = os.getpid(), os.fork()
@@ -68,7 +56,7 @@ def guarded(work: Callable[[], int], mask: Iterable[int]) -> int:
         os.close(writing)
         _watch(worker, reading)
     os.close(reading)
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
     if os.getppid() != guard:
         os._exit(1)
     worker = os.getpid()
@@ -80,9 +68,42 @@ def guarded(work: Callable[[], int], mask: Iterable[int]) -> int:
     for number in REQUESTS:
         if is_free(number):
             signal.signal(number, signal.SIG_DFL)
-    if not _threads_end():
-        os._exit(status)
+    end_in_time(status)
     return status
+
+
+def open_missing() -> None:
+    """Open standard descriptors that are closed, for good.
+
+    Otherwise the first files and pipes that are opened would take their numbers, and get what
+    Python, C code and other processes print.
+    """
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # The lowest number that is free: this one.
+            os.set_inheritable(opened, True)
+
+
+def flush(*streams: TextIO | None) -> None:
+    """Flush streams. The reader may have exited, as with `| head`: nobody wants the rest."""
+    for stream in streams:
+        with contextlib.suppress(AttributeError, OSError, ValueError):  # It may be none.
+            stream.flush()  # type: ignore[union-attr]
+
+
+def end_with_parent() -> None:
+    """Let Linux kill this process when the thread that has started it ends."""
+    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def end_in_time(status: int) -> None:
+    """Bound the time that this process takes to end, now that its work is done.
+
+    Python would wait for threads, for processes of multiprocessing and for exit handlers for ever.
+    """
+    threading.Thread(target=_end_in_time, args=(status,), daemon=True).start()
 
 
 def _done(work: Callable[[], int], mask: Iterable[int]) -> int:
@@ -100,40 +121,48 @@ def _done(work: Callable[[], int], mask: Iterable[int]) -> int:
         return status_of(number)
 
 
-def _threads_end() -> bool:
-    """Wait for the threads for which Python would wait, without a bound; say which are left."""
-    deadline = time.monotonic() + _FOR_THREADS
+def _end_in_time(status: int) -> None:
+    began = time.monotonic()
     threads = [each for each in threading.enumerate() if each is not threading.main_thread()]
-    for each in (waited := [each for each in threads if not each.daemon]):
-        each.join(max(0.0, deadline - time.monotonic()))
+    processes: list[Any] = getattr(sys.modules.get("multiprocessing"), "active_children", list)()
+    for each in (waited := [each for each in (*threads, *processes) if not each.daemon]):
+        each.join(max(0.0, began + _FOR_THREADS - time.monotonic()))
     left = [each for each in waited if each.is_alive()]
     for each in left:
+        kind = "thread" if each in threads else "process"
         frame = sys._current_frames().get(each.ident or 0)
         at = f", at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-        _say(f"a thread was left running, and ends here: {each.name!a}{at}")
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(AttributeError, OSError, ValueError):  # It may be none.
-            stream.flush()
-    return not left
+        _say(f"a {kind} was left running, and is not waited for: {each.name!a}{at}")
+    if not left:
+        time.sleep(max(0.0, began + _TO_EXIT - time.monotonic()))
+        _say(_LATE)
+    flush(sys.stdout, sys.stderr)
+    os._exit(status)
 
 
 def _watch(worker: int, reading: int) -> NoReturn:
     """Wait until the work has ended, and end with its status."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    signal.pthread_sigmask(signal.SIG_SETMASK, [*_PASSED_ON, signal.SIGCHLD])
+    os.set_blocking(reading, False)
+    signals = *REQUESTS, signal.SIGQUIT, signal.SIGTSTP, signal.SIGCHLD
+    signal.pthread_sigmask(signal.SIG_SETMASK, signals)
     status, deadline, ended = None, float("inf"), None
     while ended is None:
-        heard = signal.sigtimedwait([*_PASSED_ON, signal.SIGCHLD], 1.0)
+        heard = signal.sigtimedwait(signals, 1.0)
         if heard is not None and heard.si_signo != signal.SIGCHLD:
-            if heard.si_code != _BY_TERMINAL:
+            if heard.si_signo == signal.SIGTSTP:
+                _stop()
+            elif heard.si_code != _BY_TERMINAL or heard.si_signo == signal.SIGHUP:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(worker, heard.si_signo)
             continue
         ended = _reap(worker)
-        if status is None and (status := _reported(reading)) is not None:
-            deadline = time.monotonic() + _TO_EXIT
+        with contextlib.suppress(BlockingIOError):  # The work is not done.
+            if status is None and (said := os.read(reading, 1)):
+                status = said[0]
+                deadline = time.monotonic() + _TO_EXIT + 1.0  # It ends, unless C code keeps it.
         if ended is None and time.monotonic() > deadline:
-            _say(f"the work is done, but its process did not end within {_TO_EXIT:.0f} s: killed.")
+            _say(_LATE)
             os.kill(worker, signal.SIGKILL)
             deadline = float("inf")
     _end_helpers()
@@ -146,6 +175,19 @@ def _watch(worker: int, reading: int) -> NoReturn:
     _end(ended if status is None else status)
 
 
+def _stop() -> None:
+    """Stop as the terminal asks, with what has a process group of its own, and go on with it."""
+    others = [*_helpers()]
+    for number in (signal.SIGSTOP, signal.SIGCONT):
+        for pid in others:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+        if number == signal.SIGSTOP:
+            os.kill(os.getpid(), signal.SIGTSTP)  # Linux stops nothing that no shell continues.
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
+
+
 def _reap(worker: int) -> int | None:
     """Return the worker's exit status, negative for a signal; None while it lives."""
     found = None
@@ -156,26 +198,17 @@ def _reap(worker: int) -> int | None:
     return found
 
 
-def _reported(reading: int) -> int | None:
-    """Return the status of the work, if it is done."""
-    if not select.select([reading], [], [], 0)[0]:
-        return None
-    said = os.read(reading, 1)
-    return said[0] if said else None
-
-
 def _end_helpers() -> None:
     """End what the work has started and left running in this session, and say what it was."""
-    deadline = time.monotonic() + _TO_LEAVE
-    while (left := _helpers()) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    left: dict[int, str] = {}
+    steps = (0, _TO_LEAVE), (signal.SIGTERM, _TO_STOP), (signal.SIGKILL, _TO_STOP)
+    for number, patience in steps:
         for pid, name in left.items():
             if number == signal.SIGTERM:
                 _say(f"a process that the run has started was still there, and is ended: {name}")
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
-        deadline = time.monotonic() + _TO_STOP
+        deadline = time.monotonic() + patience
         while (left := _helpers()) and time.monotonic() < deadline:
             time.sleep(0.02)
 

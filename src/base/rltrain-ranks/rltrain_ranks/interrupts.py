@@ -15,23 +15,9 @@ import time
 from collections.abc import Callable
 from types import FrameType
 
-__all__ = [
-    "AGAIN",
-    "OF_SCHEDULERS",
-    "REQUESTS",
-    "Ended",
-    "Latest",
-    "asked",
-    "end_by",
-    "handle_requests",
-    "interrupt",
-    "is_free",
-    "may_catch",
-    "status_of",
-]
-
-OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2)
-"""The signals that a scheduler sends if it is asked to, some time before it kills."""
+OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+"""The signals that a scheduler sends if it is asked to, some time before it kills; and a terminal
+that closes. They may come to each process of a run, and are for its launcher."""
 
 REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
 """The signals that ask."""

@@ -17,19 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from rltrain_ranks.machine.copies import end_copy
-
-__all__ = [
-    "Phase",
-    "Pulse",
-    "PulseWriter",
-    "Span",
-    "parse_pulse",
-    "pulse_file",
-    "pulse_files",
-    "read_pulse",
-    "read_pulses",
-]
+from rltrain_files.disk import whole
+from rltrain_ranks.processes import end_copy
 
 Phase = Literal[
     "starting",
@@ -99,15 +88,11 @@ class PulseWriter:
 
     def share(self, path: Path) -> None:
         """Write to a file from now on; where it cannot be written, nobody watches this rank."""
-        partial = path.with_name(f".{path.name}")
-        try:
+        with contextlib.suppress(OSError), whole(path) as partial:
             partial.write_bytes(bytes(_FORM.size))
-        except OSError:
-            return
-        with partial.open("r+b") as file:
-            self._memory = mmap.mmap(file.fileno(), _FORM.size)
-        self._write()
-        os.replace(partial, path)
+            with partial.open("r+b") as file:
+                self._memory = mmap.mmap(file.fileno(), _FORM.size)
+            self._write()
 
     def phase(self, phase: Phase) -> None:
         """Note what the rank does from now on."""
@@ -180,17 +165,8 @@ class PulseWriter:
 
     def _write(self) -> None:
         self._beats += 1
-        _FORM.pack_into(
-            self._memory,
-            0,
-            *self._identity,
-            self._iteration,
-            self._beats,
-            self._collectives,
-            self._phase,
-            self._waiting,
-            self._call,
-        )
+        counts = self._iteration, self._beats, self._collectives, self._phase
+        _FORM.pack_into(self._memory, 0, *self._identity, *counts, self._waiting, self._call)
 
 
 def pulse_file(folder: Path, rank: int) -> Path:

@@ -15,30 +15,16 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from rltrain_files.disk import whole
 from rltrain_files.errors import RltrainError, UsageError
 from rltrain_files.secrets.hiding import hide_in_text
 from rltrain_ranks.board import board_of
 from rltrain_ranks.ending import asked_to_end
-from rltrain_ranks.errors import EndedBySignal, PeerLost, RankFailed
-from rltrain_ranks.interrupts import status_of
+from rltrain_ranks.errors import PeerLost, RankFailed
+from rltrain_ranks.folders import lacks_room
 from rltrain_ranks.logs.rank_log import older
-from rltrain_ranks.machine.leftovers import lacks_room
+from rltrain_ranks.processes import NO_GUARD, UNGUARDED
 from rltrain_ranks.pulse import read_pulses
-from rltrain_ranks.started import NO_GUARD, UNGUARDED
-
-__all__ = [
-    "Kind",
-    "Report",
-    "ended_by_signal",
-    "ended_early",
-    "failure",
-    "forget_reports",
-    "log_path",
-    "make_report",
-    "ranks_done",
-    "read_reports",
-    "write_report",
-]
 
 Kind = Literal["usage", "error", "peer_lost", "hang"]
 
@@ -105,6 +91,8 @@ def make_report(
     elif isinstance(error, (RuntimeError, OSError)) or _JAX_COLLECTIVE.match(text):
         kind = "peer_lost" if any(mark in text for mark in _PEER_LOST) else "error"
     lines = hide_in_text("".join(traceback.format_exception(error)), options)
+    # Code that calls sys.exit(3) means it.
+    code = error.code if isinstance(error, SystemExit) else getattr(error, "exit_code", 1)
     name = type(error).__name__
     return Report(
         rank,
@@ -114,24 +102,15 @@ def make_report(
         lines,
         headline=": ".join(filter(None, [name, text.partition("\n")[0]])),
         may_restart=getattr(error, "may_restart", True),
-        exit_code=_status(error),
+        exit_code=code if isinstance(code, int) and 0 < code < 256 else 1,
     )
-
-
-def _status(error: BaseException) -> int:
-    """Return an exception's exit status; code that calls sys.exit(3) means it."""
-    code = error.code if isinstance(error, SystemExit) else getattr(error, "exit_code", 1)
-    return code if isinstance(code, int) and 0 < code < 256 else 1
 
 
 def forget_reports(folder: Path, rank: int, here: range) -> None:
     """Remove the report and log link that a rank left before its launcher restarted it.
 
-    Args:
-        folder: where the ranks of this node report.
-        rank: the rank that starts.
-        here: the ranks of this node. Those of others are removed, too: where nodes come and go,
-            they are this node's, from when it had another number.
+    Those of ranks that are not of this node are removed, too: where nodes come and go, they are
+    this node's, from when it had another number.
     """
     for path in folder.glob("rank_*.*"):
         number = int(path.stem.removeprefix("rank_"))
@@ -142,9 +121,8 @@ def forget_reports(folder: Path, rank: int, here: range) -> None:
 def write_report(folder: Path, report: Report) -> None:
     """Write a report so that the launcher reads it whole or not at all."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # It may have been cleaned.
-    partial = folder / f".rank_{report.rank}.json"
-    partial.write_text(json.dumps(asdict(report)))
-    os.replace(partial, folder / f"rank_{report.rank}.json")
+    with whole(folder / f"rank_{report.rank}.json") as partial:
+        partial.write_text(json.dumps(asdict(report)))
 
 
 def read_reports(folder: Path) -> list[Report]:
@@ -188,11 +166,12 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
             return UsageError(NO_GUARD)
         headline = _without_report(rank, exit_code)
         message = headline + _end_of_log(folder, rank, exit_code) + _mismatch(folder)
-        message += f"\n\n{why}" if (why := lacks_room(folder)) else ""
+        why = lacks_room(folder) or ("" if exit_code < 0 or "\n" not in message else headline)
+        message += f"\n\n{why}" if why else ""
         return RankFailed(message, rank=rank, exit_code=status, headline=headline)
     if first is None:
         message = f"A rank exited with code {exit_code} without an exception."
-        return RankFailed(message, rank=None, exit_code=status)
+        return RankFailed(message, exit_code=status)
     if first.kind == "usage":
         return UsageError(first.message)
     if first.kind == "hang":
@@ -229,14 +208,6 @@ def ended_early(folder: Path, pids: Collection[int]) -> RltrainError:
     return failure(folder, ranks[0] if ranks else None, 0)
 
 
-def ended_by_signal(number: signal.Signals) -> BaseException:
-    """Return the error of a run whose launcher received a signal."""
-    if number == signal.SIGINT:
-        return KeyboardInterrupt()
-    message = f"The launcher received {number.name} and ended the run."
-    return EndedBySignal(message, rank=None, exit_code=status_of(number), may_restart=False)
-
-
 def _without_report(rank: int, exit_code: int) -> str:
     """Describe the end of a rank that wrote no report."""
     if exit_code >= 0:
@@ -248,13 +219,15 @@ def _without_report(rank: int, exit_code: int) -> str:
 
 def _end_of_log(folder: Path, rank: int, exit_code: int) -> str:
     """Return what helps to find out why a rank ended without a report."""
-    text = ""
-    if exit_code == -signal.SIGKILL:
-        text = " If nobody killed it by hand, the machine may have run out of memory."
+    killed = " If nobody killed it by hand, the machine may have run out of memory."
+    text = killed if exit_code == -signal.SIGKILL else ""
     log = _log(folder, rank)
     if not log.exists():
         return text
-    lines = _last_words((_end_of(older(log)) + _end_of(log)).splitlines())
+    lines = (_end_of(older(log)) + _end_of(log)).splitlines()
+    crash = max((at for at, line in enumerate(lines) if line.startswith(_CRASH)), default=None)
+    # After a crash in C, where that was.
+    lines = lines[-LOG_LINES:] if crash is None else lines[crash:][:LOG_LINES]
     return f"{text} The end of its log, {log}:\n\n" + "\n".join(lines or ["(it is empty)"])
 
 
@@ -264,12 +237,6 @@ def _end_of(log: Path) -> str:
         file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
         return file.read().decode(errors="replace")
     return ""
-
-
-def _last_words(lines: list[str]) -> list[str]:
-    """Return the end of a log; after a crash in C, where that was."""
-    crash = max((at for at, line in enumerate(lines) if line.startswith(_CRASH)), default=None)
-    return lines[-LOG_LINES:] if crash is None else lines[crash:][:LOG_LINES]
 
 
 def _peer(folder: Path, reports: list[Report]) -> str:

@@ -1,7 +1,7 @@
-"""Where another process stands: its Python stacks, and what the system knows of it.
+"""Where another process stands: its Python stacks, its last collectives, what the system knows.
 
 A rank lets Python's faulthandler answer a signal. That works while the rank is blocked in C code,
-spins, or holds the interpreter.
+spins, or holds the interpreter. A thread that sleeps until then answers for its collectives.
 """
 
 from __future__ import annotations
@@ -12,18 +12,23 @@ import os
 import re
 import signal
 import sysconfig
+import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["Frame", "Process", "answering", "main_thread", "stack_file", "stacks"]
+_STACKS = signal.SIGRTMIN + 5
+"""The signal that asks for them. Schedulers and libraries use the named ones."""
 
-_ASK = signal.SIGRTMIN + 5 if hasattr(signal, "SIGRTMIN") else signal.SIGUSR2
-"""The signal. Schedulers and libraries use the named ones; macOS has no others."""
+_STACKS_TIMEOUT = 3.0
+"""Seconds in which a process writes them."""
 
-_ANSWER = 3.0
-"""Seconds in which a process writes its stacks."""
+_COLLECTIVES, _NO_MORE = b"?", b"."
+"""What asks for the last collectives, and what ends the thread."""
+
+_COLLECTIVES_TIMEOUT = 1.0
+"""Seconds in which ranks answer. One that is stopped, or holds the interpreter, does not."""
 
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 
@@ -103,11 +108,11 @@ def stack_file(pulse: Path) -> Path:
 def answering(path: Path) -> Iterator[None]:
     """Write the stacks of all threads to a file when asked."""
     with path.open("w") as file:
-        faulthandler.register(_ASK, file, all_threads=True)
+        faulthandler.register(_STACKS, file, all_threads=True)
         try:
             yield
         finally:
-            faulthandler.unregister(_ASK)
+            faulthandler.unregister(_STACKS)
 
 
 def stacks(files: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
@@ -120,9 +125,9 @@ def stacks(files: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
     there = {rank: each for rank, each in files.items() if each[1].exists()}
     stopped = {pid for pid, _ in there.values() if (p := Process.look(pid)) and p.stopped}
     for pid, _ in there.values():  # Without its file, the signal would end a process.
-        _send(pid, _ASK)
+        _send(pid, _STACKS)
         _send(pid, signal.SIGCONT)
-    deadline, last = time.monotonic() + _ANSWER, dict(before)
+    deadline, last = time.monotonic() + _STACKS_TIMEOUT, dict(before)
     while time.monotonic() < deadline:
         time.sleep(0.05)
         now = {rank: _size(path) for rank, (_, path) in there.items()}
@@ -140,12 +145,7 @@ def stacks(files: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
 
 
 def main_thread(text: str, thread: int) -> tuple[Frame, ...]:
-    """Return the frames of a process' main thread, the innermost first.
-
-    Args:
-        text: its stacks, as faulthandler writes them.
-        thread: the identifier of the main thread.
-    """
+    """Return the frames of a process' main thread, the innermost first."""
     for block in re.split(r"\n(?=(?:Current thread|Thread) 0x)", text):
         head = re.match(r"\s*(?:Current thread|Thread) 0x([0-9a-f]+)", block)
         if head is not None and int(head[1], 16) == thread:
@@ -163,3 +163,69 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+@contextlib.contextmanager
+def describing(pulse: Path, describe: Callable[[], str]) -> Iterator[None]:
+    """Let `describe` say, in a thread, what this rank's last collectives were, when asked.
+
+    `pulse` is the file with the rank's pulse.
+    """
+    pipe = _pipe(pulse)
+    os.mkfifo(pipe, 0o600)
+    # Open for writing too: then opening waits for nobody, and reading meets no end.
+    descriptor = os.open(pipe, os.O_RDWR)
+    arguments = (descriptor, _answer(pulse), describe)
+    threading.Thread(target=_listen, args=arguments, name="rltrain-answers", daemon=True).start()
+    try:
+        yield
+    finally:
+        pipe.unlink(missing_ok=True)
+        os.write(descriptor, _NO_MORE)
+
+
+def last_collectives(pulses: Mapping[int, Path]) -> dict[int, str]:
+    """Ask ranks for their last collectives, and return what those say that answer."""
+    asked = {rank: _answer(pulse) for rank, pulse in pulses.items() if _ask(pulse)}
+    deadline = time.monotonic() + _COLLECTIVES_TIMEOUT
+    while time.monotonic() < deadline and not all(path.exists() for path in asked.values()):
+        time.sleep(0.02)
+    answers = {rank: path.read_text() for rank, path in asked.items() if path.exists()}
+    return {rank: answer for rank, answer in answers.items() if answer}
+
+
+def _pipe(pulse: Path) -> Path:
+    return pulse.with_suffix(".ask")
+
+
+def _answer(pulse: Path) -> Path:
+    return pulse.with_suffix(".collectives")
+
+
+def _ask(pulse: Path) -> bool:
+    """Return whether there is somebody to ask."""
+    _answer(pulse).unlink(missing_ok=True)
+    try:
+        pipe = os.open(_pipe(pulse), os.O_WRONLY | os.O_NONBLOCK)
+    except OSError:
+        return False  # It has no pipe, or has ended.
+    try:
+        os.write(pipe, _COLLECTIVES)
+    except OSError:
+        return False
+    finally:
+        os.close(pipe)
+    return True
+
+
+def _listen(descriptor: int, answer: Path, describe: Callable[[], str]) -> None:
+    while os.read(descriptor, 1) == _COLLECTIVES:
+        try:
+            text = describe()
+        except Exception as error:
+            text = f"They could not be read: {type(error).__name__}: {error}"
+        partial = answer.with_suffix(".partial")
+        with contextlib.suppress(OSError):  # The folder may be gone, or its disk full.
+            partial.write_text(text)
+            os.replace(partial, answer)
+    os.close(descriptor)

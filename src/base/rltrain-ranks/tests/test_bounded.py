@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rltrain_ranks.watch.bounded import bounded
+from rltrain_ranks.watch.patience import bounded
 
 TASK = """
 import time
@@ -16,7 +16,7 @@ def make():
 """
 LOOK = """
 from slow_task import make
-from rltrain_ranks.watch.bounded import bounded
+from rltrain_ranks.watch.patience import bounded
 with bounded("Looking at the task Slow", "start=1"):
     make()
 """

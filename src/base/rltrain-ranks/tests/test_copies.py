@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from rltrain_ranks.machine.copies import without_copies
-from rltrain_ranks.machine.leftovers import private_folder
+from rltrain_ranks.folders import private_folder
+from rltrain_ranks.processes import without_copies
 from rltrain_ranks.pulse import PulseWriter
 
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from rltrain_ranks.machine import cores
-from rltrain_ranks.machine.cores import available_cores, bind_cores, cores_of_rank, crowding
+from rltrain_ranks import machine
+from rltrain_ranks.machine import available_cores, bind_cores, cores_of_rank, crowding
 from rltrain_ranks.world import World
 
 
@@ -16,7 +16,7 @@ class Machine:
 
     def __init__(self, monkeypatch, tmp_path):
         self.masks, self.folder = {}, tmp_path
-        monkeypatch.setattr(cores, "_TOPOLOGY", tmp_path)
+        monkeypatch.setattr(machine, "_TOPOLOGY", tmp_path)
         monkeypatch.setattr(os, "getppid", lambda: 7)
         monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(self.masks[pid]))
         monkeypatch.setattr(os, "sched_setaffinity", self._set)
@@ -128,7 +128,7 @@ def test_too_many_ranks_for_the_machine_are_told(node, monkeypatch, tmp_path, ra
     node.allows(range(4))
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal: 8000000 kB\nMemAvailable:    3584000 kB\n")
-    monkeypatch.setattr(cores, "_MEMORY", meminfo)
+    monkeypatch.setattr(machine, "_MEMORY", meminfo)
     assert crowding(ranks) == said
-    monkeypatch.setattr(cores, "_MEMORY", tmp_path / "of no Linux")
+    monkeypatch.setattr(machine, "_MEMORY", tmp_path / "of no Linux")
     assert crowding(9) == "9 ranks share 4 cores"

@@ -21,9 +21,14 @@ from rltrain_ranks.devices import (
 )
 from rltrain_ranks.ending import pass_on
 from rltrain_ranks.interrupts import may_catch
-from rltrain_ranks.machine.cores import available_cores
-from rltrain_ranks.variables import export_rank_env, hide_rank_variables, rank_from_env
-from rltrain_ranks.world import World
+from rltrain_ranks.machine import available_cores
+from rltrain_ranks.world import (
+    SAFE_PATH,
+    World,
+    export_rank_env,
+    hide_rank_variables,
+    rank_from_env,
+)
 
 
 def environ(**variables) -> dict[str, str]:
@@ -100,7 +105,7 @@ def test_variables_of_torchrun_stay_untouched():
 def test_hidden_variables_leave_no_rank_to_join():
     variables = environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, HOME="/")
     hide_rank_variables(variables)
-    assert variables == {"HOME": "/"}
+    assert variables == {"HOME": "/", **dict([SAFE_PATH])}
     hide_rank_variables(variables)
 
 

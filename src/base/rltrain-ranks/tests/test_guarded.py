@@ -16,21 +16,22 @@ from rltrain_ranks import interrupts
 HEAD = """
 import atexit, ctypes, os, signal, sys, threading, time
 from rltrain_ranks.guarded import guarded
+def wait():  # In naps: a signal that comes just before a sleep begins is handled after it.
+    while True: time.sleep(0.01)
 def work():
     {}
-numbers = signal.SIGINT, signal.SIGTERM, signal.SIGUSR2
+# As the command does: a signal may come before there are two processes.
+numbers = signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2
 sys.exit(guarded(work, signal.pthread_sigmask(signal.SIG_BLOCK, numbers)))
 """
 
 
-def start(body):
-    return subprocess.Popen(
-        [sys.executable, "-c", HEAD.format(body)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+def start(body, of_shell=False):
+    """Start the work as the leader of a session, or as the job of a shell, which this one plays."""
+    group = {"process_group": 0} if of_shell else {"start_new_session": True}
+    words = [sys.executable, "-c", HEAD.format(body)]
+    output = subprocess.PIPE
+    return subprocess.Popen(words, stdout=output, stderr=output, text=True, **group)
 
 
 def run(body):
@@ -87,14 +88,105 @@ def test_a_thread_that_stays_is_named(monkeypatch):
         "    threading.Thread(target=time.sleep, args=[60], name='bridge').start(); return 0"
     )
     assert code == 0
-    assert "rltrain: a thread was left running, and ends here: 'bridge', at " in err
+    assert "rltrain: a thread was left running, and is not waited for: 'bridge', at " in err
     assert time.monotonic() - began < 20
+
+
+def test_a_process_that_stays_is_named_and_ends():
+    code, _, err = run(
+        "import multiprocessing, rltrain_ranks.guarded as g; g._FOR_THREADS = 0.2\n"
+        "    process = multiprocessing.get_context('fork').Process(target=time.sleep, args=[60])\n"
+        "    process.name = 'viewer'; process.start(); return 0"
+    )
+    assert code == 0
+    assert "rltrain: a process was left running, and is not waited for: 'viewer'\n" in err
+    assert "was still there, and is ended: " in err
+
+
+def test_a_pool_that_nobody_shut_down_keeps_nothing():
+    code, _, err = run(
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "    ThreadPoolExecutor(1).submit(print, 'done'); return 0"
+    )
+    assert (code, err) == (0, "")
+
+
+def test_what_a_rank_leaves_is_bounded_as_well(monkeypatch, tmp_path):
+    began = time.monotonic()
+    code = (
+        "import threading, time, rltrain_ranks.guarded as g; from rltrain.run import ranks\n"
+        "from rltrain.run import worker; worker.run_launched = lambda *given: None\n"
+        "g._FOR_THREADS = 0.2\n"
+        "threading.Thread(target=time.sleep, args=[60], name='bridge').start()\n"
+        "ranks._as_launched(None, '', None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
+    assert done.returncode == 0
+    assert "a thread was left running, and is not waited for: 'bridge', at " in done.stderr
+    assert time.monotonic() - began < 40
+
+
+def in_terminal(body):
+    """Start the work as the leader of a terminal's session, and return it and the other end."""
+    own, other = os.openpty()
+    leader = (
+        "import fcntl, os, signal, sys, termios\n"
+        "os.setsid(); fcntl.ioctl(0, termios.TIOCSCTTY, 0)\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\n"  # It is ignored where nohup runs tests.
+        "os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]])"
+    )
+    words = [sys.executable, "-c", leader, HEAD.format(body)]
+    process = subprocess.Popen(words, stdin=other, stdout=subprocess.PIPE, text=True)
+    os.close(other)
+    assert process.stdout.readline() == "here\n"
+    return process, own
+
+
+def test_a_terminal_that_closes_asks_the_work_to_end():
+    """Linux tells the session's leader only: here, the process that waits."""
+    process, terminal = in_terminal("print('here', flush=True); wait()")
+    os.close(terminal)
+    assert process.wait(timeout=30) == 75
+
+
+def state(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def becomes(pid, states):
+    deadline = time.monotonic() + 10
+    while state(pid) not in states and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return state(pid) in states
+
+
+def test_what_has_a_process_group_of_its_own_stops_and_goes_on_too():
+    """As ranks have, which a terminal's Ctrl-Z does not reach."""
+    process = start(
+        "helper = os.fork()\n"
+        "    if helper: print(helper, flush=True); time.sleep(3); return 0\n"
+        "    os.setpgid(0, 0)\n    while True: time.sleep(0.01)",
+        of_shell=True,
+    )
+    helper = int(process.stdout.readline())
+    try:
+        time.sleep(0.3)
+        os.killpg(process.pid, signal.SIGTSTP)
+        stopped = becomes(helper, "T")
+        os.killpg(process.pid, signal.SIGCONT)
+        assert stopped
+        assert becomes(helper, "SR")
+    finally:
+        os.killpg(process.pid, signal.SIGCONT)
+    assert process.wait(timeout=30) == 0
+    process.communicate()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR2])
 @pytest.mark.parametrize("group", [False, True])
 def test_a_signal_reaches_the_work_once(number, group):
-    process = start("print('here', flush=True); time.sleep(60); return 0")
+    process = start("print('here', flush=True); wait()")
     assert process.stdout.readline() == "here\n"
     (os.killpg if group else os.kill)(process.pid, number)
     _, err = process.communicate(timeout=30)

@@ -13,7 +13,7 @@ ARRAYS, BYTES = 50, 8 << 20
 PAGES = ARRAYS * BYTES // os.sysconf("SC_PAGE_SIZE")
 CHILD = f"""
 import resource, sys
-from rltrain_ranks.machine.heap import keep_freed_memory
+from rltrain_ranks.machine import keep_freed_memory
 
 if "keep" in sys.argv:
     keep_freed_memory()

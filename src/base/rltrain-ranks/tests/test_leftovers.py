@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from rltrain_files.errors import UsageError
-from rltrain_ranks.machine.leftovers import private_folder, remove_leftovers, with_temporary_files
+from rltrain_ranks.folders import private_folder, remove_leftovers, with_temporary_files
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def killed(temporary):
     """Return the folders of a process that was killed in the middle of its work."""
     code = """
         import multiprocessing.util, sys
-        from rltrain_ranks.machine.leftovers import private_folder, with_temporary_files
+        from rltrain_ranks.folders import private_folder, with_temporary_files
         with private_folder() as folder, with_temporary_files(folder):
             (folder / "report").touch()
             print(folder, multiprocessing.util.get_temp_dir(), sep="|", flush=True)
@@ -67,7 +67,7 @@ def test_a_folder_is_private_and_removed(temporary):
 
 def test_the_folder_of_sockets_is_private_also_if_it_had_been_cleaned(temporary, monkeypatch):
     sockets = temporary / "sockets"
-    monkeypatch.setattr("rltrain_ranks.machine.leftovers.get_temp_dir", lambda: str(sockets))
+    monkeypatch.setattr("rltrain_ranks.folders.get_temp_dir", lambda: str(sockets))
     with private_folder() as folder, with_temporary_files(folder):
         assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
 
@@ -151,7 +151,7 @@ def test_sockets_of_ranks_fit_wherever_temporary_files_are(tmp_path):
     long.mkdir()
     code = """
         from multiprocessing.forkserver import ensure_running
-        from rltrain_ranks.machine.leftovers import private_folder, with_temporary_files
+        from rltrain_ranks.folders import private_folder, with_temporary_files
         with private_folder() as folder, with_temporary_files(folder):
             ensure_running()
             print(folder.parent)

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from rltrain_files.errors import UsageError
-from rltrain_ranks.machine.network import wait_for_host
+from rltrain_ranks.machine import wait_for_host
 
 
 def test_a_host_is_waited_for_until_its_name_resolves(monkeypatch, capsys):

@@ -8,13 +8,14 @@ import signal
 import pytest
 
 from rltrain_files.errors import UsageError
-from rltrain_ranks.ending import announce_training, ask_to_end
+from rltrain_ranks.board import board_of
+from rltrain_ranks.ending import ask_to_end, ended_by_signal
 from rltrain_ranks.errors import RankFailed
+from rltrain_ranks.processes import NO_GUARD, UNGUARDED
 from rltrain_ranks.pulse import PulseWriter, pulse_file
 from rltrain_ranks.reports import (
     LOG_LINES,
     Report,
-    ended_by_signal,
     failure,
     forget_reports,
     log_path,
@@ -22,7 +23,6 @@ from rltrain_ranks.reports import (
     read_reports,
     write_report,
 )
-from rltrain_ranks.started import NO_GUARD, UNGUARDED
 
 
 def raised(error: BaseException) -> BaseException:
@@ -146,7 +146,7 @@ def test_a_failure_has_the_iterations_that_its_rank_has_done(tmp_path):
 
 def test_ranks_that_were_asked_to_end_do_not_start_again(tmp_path, capsys):
     leave_report(tmp_path, 1)
-    announce_training(tmp_path)
+    board_of(tmp_path).is_training = True
     assert ask_to_end(tmp_path, signal.SIGINT)
     assert not failure(tmp_path, 1, 1).may_restart
 
@@ -207,13 +207,20 @@ def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):
     assert str(failure(tmp_path, 1, -11)).endswith("(it is empty)")
 
 
+def test_the_cause_comes_after_what_a_rank_printed_before_it_left(tmp_path):
+    (tmp_path / "rank_0.log").write_text("a network\n" * 20)
+    cause = "Rank 0 exited with code 0 without an exception. Its work was not done."
+    assert str(failure(tmp_path, 0, 0)).endswith(f"a network\n\n{cause}")
+    assert str(failure(tmp_path, 0, -signal.SIGSEGV)).endswith("a network")
+
+
 def test_a_rank_that_could_not_report_because_the_disk_was_full_says_so(small_disk):
     (folder := small_disk / "reports").mkdir()
     with contextlib.suppress(OSError):
         (small_disk / "ballast").write_bytes(bytes(2 << 20))
     why = f"TMPDIR: temporary files cannot be written in {small_disk} (No space left on device)."
     assert why in str(failure(folder, 1, 1))
-    assert not (folder / ".room").exists()
+    assert not list(folder.glob(".rltrain-*"))
 
 
 def test_the_end_of_a_log_that_was_rotated_is_in_two_files(tmp_path):
@@ -248,7 +255,7 @@ def test_the_runs_exit_code_is_the_ranks(tmp_path, code, status):
 
 @pytest.mark.parametrize(
     ("number", "error", "code"),
-    [(signal.SIGTERM, RankFailed, 143), (signal.SIGHUP, RankFailed, 129)],
+    [(signal.SIGTERM, RankFailed, 143), (signal.SIGHUP, RankFailed, 75)],
 )
 def test_a_signal_to_the_launcher_is_reported(number, error, code):
     ended = ended_by_signal(number)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rltrain_ranks.pulse import PulseWriter
-from rltrain_ranks.watch.stragglers import Stragglers
+from rltrain_ranks.watch.verdict import Stragglers
 
 FAST = (0.02, 0.03)
 

@@ -6,24 +6,13 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rltrain.builtin.commands import TRAIN
+from rltrain.builtin.plugin import TRAIN
 from rltrain.config import RunConfig
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError
 from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec
 from rltrain.types import World
-
-__all__ = [
-    "add_flags",
-    "from_variables",
-    "instead_of",
-    "refused",
-    "remark",
-    "separate",
-    "trains",
-    "translate",
-]
 
 
 def _known() -> list[Dialect]:
@@ -56,11 +45,7 @@ def refused(spec: CommandSpec) -> dict[str, str]:
 
 
 def translate(words: list[str]) -> list[str]:
-    """Return a command's words in rltrain's syntax.
-
-    Raises:
-        UsageError: a word of another program is wrong.
-    """
+    """Return a command's words in rltrain's syntax."""
     for each in _known():
         words = each.translate(words) if each.translate is not None else words
     return words
@@ -97,12 +82,8 @@ def from_variables(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def remark(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> None:
-    """Print what becomes of flags and variables that change nothing.
-
-    Raises:
-        UsageError: a flag contradicts the run.
-    """
-    from rltrain.plan.notes import tell  # Not for --help.
+    """Print what becomes of flags and variables that change nothing."""
+    from rltrain.plan.resolve import tell  # Not for --help.
 
     for each in _known():
         if each.remarks is not None:

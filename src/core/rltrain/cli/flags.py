@@ -7,20 +7,13 @@ import dataclasses
 from collections.abc import Iterable
 from typing import Any
 
-from rltrain.options.checks import flag
-from rltrain.options.declare import Option, option_of
+from rltrain.config.checks import flag
+from rltrain.config.declare import Option, option_of
 from rltrain.options.run import RunOptions
-
-__all__ = ["add_flags", "value_flags"]
 
 
 def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
-    """Add the flags in their groups. A flag that is not given is absent from the result.
-
-    Args:
-        parser: the command's parser.
-        names: the options to add; all by default.
-    """
+    """Add the flags in their groups. A flag that is not given is absent from the result."""
     groups: dict[str, Any] = {}
     wanted = None if names is None else set(names)
     for field in dataclasses.fields(RunOptions):

@@ -7,10 +7,8 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rltrain.options.declare import option_of
+from rltrain.config.declare import Scope, scoped
 from rltrain.options.run import RunOptions
-
-__all__ = ["add_help", "flags_about", "overview"]
 
 _OVERVIEW = """\
 Train any task with any RL library, on any number of processes and machines.
@@ -32,15 +30,13 @@ more:
   eval "$(register-python-argcomplete rltrain)"    the tab key completes, with
                              rltrain[completion] installed"""
 
-_USUAL = {field.name: option_of(field).usual for field in dataclasses.fields(RunOptions)}
+_RARE = {field.name for field in dataclasses.fields(RunOptions)} - set(
+    scoped(RunOptions, Scope.USUAL)
+)
 
 
 def overview(commands: Mapping[str, str]) -> str:
-    """Return one screen: what rltrain does, and its commands.
-
-    Args:
-        commands: what each command does, by name.
-    """
+    """Return one screen: what rltrain does, and its commands."""
     rows = (
         f"  {name:<9} {about[:1].upper()}{about[1:].rstrip('.')}"
         for name, about in commands.items()
@@ -88,7 +84,7 @@ class _Help(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        if option_string != "--help-all" and _hide(parser, lambda a: not _USUAL.get(a.dest, True)):
+        if option_string != "--help-all" and _hide(parser, lambda a: a.dest in _RARE):
             more = f"More flags: {parser.prog} --help-all."
             parser.epilog = "\n\n".join(filter(None, [parser.epilog, more]))
         parser.print_help()

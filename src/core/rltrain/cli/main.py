@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rltrain import __version__
-from rltrain.builtin.commands import COMMANDS, TRAIN
+from rltrain.builtin.plugin import COMMANDS, TRAIN
 from rltrain.cli import dialects, train
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
@@ -25,11 +25,9 @@ from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain_files.secrets.hiding import hide_in_text
-from rltrain_files.terminal import plain_output
+from rltrain_files.terminal import json_alone, plain_output
 from rltrain_ranks.interrupts import Ended, asked, status_of
 from rltrain_ranks.logs.stream import lasting_output
-
-__all__ = ["command_of", "commands", "main", "read_run"]
 
 _CORE = {spec.name: spec for spec in COMMANDS}
 _ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}
@@ -50,10 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     with lasting_output() as missing, plain_output():
         try:
-            status = _run(words)
+            with json_alone("--json" in (word.partition("=")[0] for word in words)):
+                status = _run(words)
             sys.stdout.flush()
-            if missing() and status == 0 and not _trains(words):
-                return _fail(f"rltrain: stdout cannot be written: {missing()}.", os.EX_IOERR)
+            if missing() and status == 0:
+                trains = command_of(words)[1].spec is TRAIN and not _ONLY_PRINT & set(words)
+                if not trains:  # A run outlives its output.
+                    return _fail(f"rltrain: stdout cannot be written: {missing()}.", os.EX_IOERR)
             return status
         except KeyboardInterrupt:
             return _ended_by(signal.SIGINT)
@@ -75,11 +76,6 @@ def _ended_by(number: signal.Signals) -> int:
     return _fail(f"rltrain: {what}.", status_of(number))
 
 
-def _trains(words: list[str]) -> bool:
-    """Whether a command does more than print: a run outlives its output."""
-    return command_of(words)[1].spec is TRAIN and not _ONLY_PRINT & set(words)
-
-
 def _run(words: list[str]) -> int:
     first = words[0] if words else None
     if first in ("--version", "version"):
@@ -94,7 +90,7 @@ def _run(words: list[str]) -> int:
     with train.telling_others(rest) if loaded.spec is TRAIN else contextlib.nullcontext():
         arguments, rest = parse(loaded, name, rest)
         try:
-            return loaded.command.run(arguments, rest)
+            return loaded.run(arguments, rest)
         except SystemExit as error:  # Of a task, a simulator or a library; argparse's is above.
             if error.code:
                 raise
@@ -110,11 +106,7 @@ def commands() -> dict[str, CommandSpec]:
 
 
 def _help(word: str) -> int:
-    """Print the help of a command, or the flags that have to do with a word.
-
-    Raises:
-        UsageError: there are none.
-    """
+    """Print the help of a command, or the flags that have to do with a word."""
     offered = commands()
     if word in offered:
         return _run([word, "--help"])
@@ -155,7 +147,7 @@ def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
     # Plugins are asked only if the word may be a command.
     offered = commands() if _LIKE_A_COMMAND.fullmatch(first) else _CORE
     if first in offered:
-        return first, load(offered[first]), words[1:]
+        return first, load(discover().get(CommandSpec, first)), words[1:]
     if _is_task(first):
         return None, load(TRAIN), ["--task", *words]
     raise _unknown(first, offered)
@@ -209,8 +201,9 @@ def _is_task(word: str) -> bool:
         return True  # An unknown task has its own error message, with the closest name.
     from rltrain.plan.tasks import having
 
+    registry = discover()
     try:
-        return bool(having(word, {}, discover().all(SuiteSpec)))
+        return bool(having(word, {}, registry.all(SuiteSpec), registry))
     except UsageError:  # A suite knows the task, and says why it cannot be made.
         return True
 

@@ -7,15 +7,14 @@ import inspect
 import itertools
 from typing import NamedTuple
 
-from rltrain.builtin.commands import TRAIN
+from rltrain.builtin.plugin import TRAIN
 from rltrain.cli import dialects, train
 from rltrain.cli.help import add_help
-from rltrain.errors import PluginError, UsageError, in_a_line, suggest
+from rltrain.errors import PluginError, UsageError, suggest
+from rltrain.plugins.declared import guarded
 from rltrain.plugins.options import make_plugin
 from rltrain.specs import CommandSpec
 from rltrain.types import Command
-
-__all__ = ["Loaded", "Parser", "load", "make_parser", "parse"]
 
 _VALUES = ("true", "false")
 """Of a switch, as mjlab's users and those of sweeps type it."""
@@ -31,38 +30,33 @@ class Loaded(NamedTuple):
     spec: CommandSpec
     command: Command
 
+    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
+        """Run it, and return its exit status, which it must give."""
+        status = self.command.run(arguments, words)
+        if not isinstance(status, int):
+            raise PluginError(f"{_label(self.spec)}: its run() must return a status, not {status}.")
+        return status
+
 
 def load(spec: CommandSpec) -> Loaded:
-    """Load the class that a spec names.
-
-    Raises:
-        PluginError: it cannot be loaded, or lacks a method.
-    """
-    label = f"The command {spec.name!r} ({spec.factory})"
-    try:
-        command: Command = make_plugin(spec, {})
-    except Exception as error:
-        raise PluginError(f"{label} could not be loaded: {in_a_line(error)}") from error
+    """Load the class that a spec names, which must have the methods of a command."""
+    label = _label(spec)
+    command: Command = guarded(make_plugin, f"{label} could not be loaded: it")(spec, {})
     for method in spec.requires:
         if not callable(getattr(command, method, None)):
             raise PluginError(f"{label} has no method `{method}`.")
     return Loaded(spec, command)
 
 
+def _label(spec: CommandSpec) -> str:
+    return f"The command {spec.name!r} ({spec.factory})"
+
+
 def parse(
     loaded: Loaded, name: str | None, words: list[str]
 ) -> tuple[argparse.Namespace, list[str]]:
-    """Return a command's arguments, and the words that it reads itself.
-
-    Args:
-        loaded: the command.
-        name: as it was typed; None for the default command.
-        words: those after the name.
-
-    Raises:
-        UsageError: the words are wrong.
-    """
-    takes = loaded.spec.takes
+    """Return a command's arguments, and the words that it reads itself."""
+    takes, typed = loaded.spec.takes, list(map(_dashed, words))
     rest: list[str] = []
     if takes == "options":
         words, rest = train.separate(words)
@@ -75,18 +69,13 @@ def parse(
     if takes == "run":
         return arguments, unknown
     if unknown:
-        parser.check_switches(words, unknown)
+        parser.check_switches(typed, unknown)
         parser.refuse(unknown, loaded.spec)
     return arguments, rest
 
 
 def make_parser(loaded: Loaded, name: str | None) -> Parser:
-    """Return a command's parser. Its help has the command's docstring around the flags.
-
-    Args:
-        loaded: see `parse`.
-        name: see `parse`.
-    """
+    """Return a command's parser. Its help has the command's docstring around the flags."""
     description, _, epilog = (inspect.getdoc(loaded.command) or "").partition("\n\n")
     parser = Parser(
         prog="rltrain" if name is None else f"rltrain {name}",
@@ -97,7 +86,7 @@ def make_parser(loaded: Loaded, name: str | None) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_help(parser)
-    loaded.command.add_arguments(parser)
+    guarded(loaded.command.add_arguments, f"{_label(loaded.spec)}: its add_arguments()")(parser)
     return parser
 
 
@@ -109,11 +98,7 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}. See {self.prog} --help.")
 
     def typed(self, words: list[str]) -> list[str]:
-        """Return the words with switches as they are typed here: other tools give them a value.
-
-        Raises:
-            UsageError: the value is neither true nor false.
-        """
+        """Return the words with switches as they are typed here: other tools give them a value."""
         switches = self._switches()
         found: list[str] = []
         for word in words:
@@ -129,34 +114,29 @@ class Parser(argparse.ArgumentParser):
         return found
 
     def check_switches(self, words: list[str], unknown: list[str]) -> None:
-        """Check that no unknown word was meant as a switch's value.
-
-        Raises:
-            UsageError: one stands behind a switch.
-        """
+        """Check that no unknown word was meant as a switch's value."""
         for before, word in itertools.pairwise(words):
-            if before in self._switches() and word in unknown and not word.startswith("-"):
+            is_value = word.isalpha() or word in ("0", "1")  # Other words are something else.
+            if before in self._switches() and word in unknown and is_value:
                 raise UsageError(f"{before} {word}: {_SWITCH}")
 
     def _switches(self) -> set[str]:
         return {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
 
     def refuse(self, unknown: list[str], spec: CommandSpec) -> None:
-        """Report the first unknown flag, or else the first unknown word.
-
-        Args:
-            unknown: the words that the command does not know.
-            spec: of the command.
-
-        Raises:
-            UsageError: always.
-        """
+        """Refuse the first unknown flag, or else the first unknown word."""
         word = next((word for word in unknown if word.startswith("-")), unknown[0])
         known = [option for action in self._actions for option in action.option_strings]
         flag = word.partition("=")[0]
         refused = dialects.refused(spec)
         if flag in refused:
             raise UsageError(refused[flag])
+        for before, after in itertools.pairwise(unknown):
+            if after.startswith("="):
+                raise UsageError(f"{before} {after}: write {before}=VALUE, without spaces.")
+        name, equals, value = word.partition("=")
+        if equals and f"--{name.replace('_', '-')}" in known:
+            raise UsageError(f"{word}: type --{name.replace('_', '-')} {value}.")
         hint = ""
         if flag.startswith("--"):
             hint = suggest(flag[2:], [each[2:] for each in known if each.startswith("--")])

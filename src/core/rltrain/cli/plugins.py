@@ -5,19 +5,21 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import json
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Literal
 
 from packaging.utils import canonicalize_name
 
+from rltrain.builtin.plugin import COMMANDS
+from rltrain.cli.parser import load, make_parser
+from rltrain.cli.tasks import run_of
 from rltrain.errors import PluginError, RltrainError, UsageError, suggest
 from rltrain.plugins.registry import PluginRecord, Registry, discover
-from rltrain.specs import BackendSpec, Spec, SuiteSpec
-from rltrain_files.terminal import one_line
-
-__all__ = ["PluginsCommand"]
+from rltrain.specs import BackendSpec, ClusterSpec, CommandSpec, LibrarySpec, Spec, SuiteSpec
+from rltrain.types import ArrayInfo, TaskInfo
+from rltrain_files.terminal import one_line, print_json
 
 _DEFAULTS: tuple[Literal["launcher", "grad_sync"], ...] = ("launcher", "grad_sync")
 """What a backend names, unless its framework has a usual one."""
@@ -47,11 +49,7 @@ class PluginsCommand:
         )
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Print one row for each thing provided, and one for each plugin that provides nothing.
-
-        Raises:
-            UsageError: no plugin that is ready has the given name.
-        """
+        """Print one row for each thing provided, and one for each plugin that provides nothing."""
         if arguments.check:
             return _check(arguments.name, arguments.json)
         registry = discover(arguments.no_plugin)
@@ -59,7 +57,7 @@ class PluginsCommand:
             return _print_options(registry, arguments.name, arguments.json)
         rows = _rows(registry)
         if arguments.json:
-            print(json.dumps(rows, indent=2))
+            print_json(rows)
             return 0
         rows = [{name: one_line(text) for name, text in row.items()} for row in rows]
         columns = ("kind", "name", "version", "distribution", "status", "supports")
@@ -76,29 +74,27 @@ def _print_options(registry: Registry, name: str, as_json: bool) -> int:
     from rltrain.plugins.options import describe_options
 
     ready = [(record, spec) for record in registry.records for spec in record.specs]
-    found = [(record, spec) for record, spec in ready if spec.name == name]
+    found = [(record, spec, describe_options(spec)) for record, spec in ready if spec.name == name]
     if not found:
         known = sorted({spec.name for _, spec in ready})
         raise UsageError(
             f"No ready plugin has the name {name!r}.{suggest(name, known)} "
             "`rltrain plugins` lists all plugins, and says why some are not ready."
         )
-    options = {spec.kind: describe_options(spec) for _, spec in found}
-    if as_json:
-        rows = [
-            {**_row(record, spec.kind, name, spec.supports()), "options": each}
-            for record, spec in found
-            for each in [[dataclasses.asdict(option) for option in options[spec.kind]]]
-        ]
-        print(json.dumps(rows, indent=2, default=str))
-        return 0
-    for record, spec in found:
+    rows = []
+    for record, spec, options in found:
+        row = _row(record, spec.kind, name, spec.supports())
+        rows.append({**row, "options": [dataclasses.asdict(option) for option in options]})
+        if as_json:
+            continue
         print(one_line(f"{spec.kind} {name}, from {record.origin}: {spec.supports()}"))
-        for option in options[spec.kind]:
+        for option in options:
             print(one_line(f"  {option.key}={option.default}  ({option.type})"))
             print(textwrap.indent(textwrap.fill(option.help, 92), "      "))
-        if not options[spec.kind]:
+        if not options:
             print("  no options")
+    if as_json:
+        print_json(rows)
     return 0
 
 
@@ -120,7 +116,7 @@ def _check(name: str | None, as_json: bool) -> int:
         known = {record.name for record in registry.records}
         raise UsageError(f"--check {name}: there is no such plugin.{suggest(name, known)}")
     if as_json:
-        print(json.dumps(dict(found), indent=2))
+        print_json(dict(found))
     else:
         for origin, wrong in found:
             for each in wrong or ["nothing is wrong"]:
@@ -139,19 +135,22 @@ def _wrong(record: PluginRecord, specs: Sequence[Spec], registry: Registry) -> I
 
 
 def _wrong_with(spec: Spec, registry: Registry) -> Iterator[str]:
-    from rltrain.plan.tasks import tasks_of
     from rltrain.plugins.faults import faults, lapses
-    from rltrain.plugins.manager import RunPlugins
-    from rltrain.plugins.usual import frameworks, usual_of
+    from rltrain.plugins.manager import RunPlugins, frameworks, usual_of
 
     fails = list(faults(spec))
     yield from fails or lapses(spec, registry)
     yield from _refusal(lambda: registry.get(type(spec), spec.name))
+    if isinstance(spec, CommandSpec) and spec.name in [x.name for x in COMMANDS]:
+        yield "rltrain has a command of this name, and runs that one. Rename yours."
     if spec.factory and not fails:
         with contextlib.suppress(UsageError):  # An option that the user must give.
             yield from _refusal(lambda: RunPlugins().choose(spec), PluginError)
-    if isinstance(spec, SuiteSpec):
-        yield from _refusal(lambda: tasks_of(spec))
+            if isinstance(spec, CommandSpec):
+                yield from _refusal(lambda: make_parser(load(spec), spec.name), PluginError)
+    for ask in _questions(spec):
+        with contextlib.suppress(UsageError):  # It may refuse what it is asked for.
+            yield from _refusal(ask, PluginError)
     if isinstance(spec, BackendSpec):
         for what in _DEFAULTS:
             if usual_of(registry, spec.framework, what, spec.name) is None:
@@ -162,6 +161,27 @@ def _wrong_with(spec: Spec, registry: Registry) -> Iterator[str]:
             f"no installed backend knows the framework {each!r}.{suggest(each, known)} They know "
             f"{', '.join(known)}: name one, or install a backend's plugin."
         )
+
+
+def _questions(spec: Spec) -> Iterator[Callable[[], object]]:
+    """Yield calls of a plugin's functions, as a plan makes them."""
+    if isinstance(spec, SuiteSpec):
+        yield lambda: spec.describe("no/such", {})
+        yield lambda: [spec.describe(task, {}) for task in list(spec.tasks())[:1]]
+    if isinstance(spec, ClusterSpec):
+        yield lambda: spec.find({})
+    if isinstance(spec, LibrarySpec):
+        yield lambda: _ask_of_a_run(spec)
+
+
+def _ask_of_a_run(library: LibrarySpec) -> None:
+    group = {"policy": ArrayInfo((4,))}
+    task = TaskInfo("any", "continuous", observations=group, actions=(1,))
+    config = run_of(library, task, library.default_agent(task, library.algorithms[0]))
+    if library.iteration is not None:
+        library.iteration(config)
+    for refusal in library.refuses:
+        refusal.applies(config, task)
 
 
 def _refusal(step: Callable[[], object], kind: type[RltrainError] = RltrainError) -> Iterator[str]:
@@ -175,19 +195,23 @@ def _refusal(step: Callable[[], object], kind: type[RltrainError] = RltrainError
 def _rows(registry: Registry) -> list[dict[str, str]]:
     rows = []
     for record in registry.records:
-        rows += [_row(record, spec.kind, spec.name, spec.supports()) for spec in record.specs] or [
-            _row(record, "-", record.name, "")
-        ]
+        for spec in record.specs:
+            clash = "".join(_refusal(partial(registry.get, type(spec), spec.name)))
+            rows.append(_row(record, spec.kind, spec.name, spec.supports(), clash))
+        if not record.specs:
+            rows.append(_row(record, "-", record.name, "", record.reason))
     return sorted(rows, key=lambda row: (row["kind"], row["name"]))
 
 
-def _row(record: PluginRecord, kind: str, name: str, supports: str) -> dict[str, str]:
+def _row(
+    record: PluginRecord, kind: str, name: str, supports: str, reason: str = ""
+) -> dict[str, str]:
     return {
         "kind": kind,
         "name": name,
         "version": record.version,
         "distribution": record.distribution,
         "status": record.status,
-        "reason": record.reason,
+        "reason": reason,
         "supports": supports,
     }

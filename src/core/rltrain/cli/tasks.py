@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import shutil
+from collections.abc import Mapping
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.errors import RltrainError, UsageError, in_a_line
+from rltrain.errors import RltrainError, UsageError
 from rltrain.options.agent import default_options
-from rltrain.plan.tasks import tasks_of
+from rltrain.plan.resolve import tell
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
-from rltrain_files.terminal import one_line
-from rltrain_ranks.machine.leftovers import private_folder
-
-__all__ = ["TasksCommand"]
+from rltrain_files.terminal import one_line, print_json
+from rltrain_ranks.folders import private_folder
 
 _NARROW = 12
 """Characters that a column keeps at least."""
@@ -47,30 +45,28 @@ class TasksCommand:
         )
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Print one row for each task that can be made here, and count the others.
-
-        Raises:
-            UsageError: there is no such suite.
-        """
+        """Print one row for each task that can be made here, and count the others."""
         registry = discover(arguments.no_plugin)
         asked = [registry.get(SuiteSpec, arguments.suite)] if arguments.suite else []
+        suites = asked or registry.all(SuiteSpec)
         wanted = [word.lower() for word in arguments.words]
         # Environments that are made to look at them leave logs in the current folder, as MuJoCo's.
         with private_folder() as elsewhere, contextlib.chdir(elsewhere):
             rows = [
                 _row(suite, task, registry)
-                for suite in asked or registry.all(SuiteSpec)
-                for task in tasks_of(suite)
+                for suite, tasks in registry.ask(suites, lambda x: x.tasks(), [arguments.suite])
+                for task in tasks
                 if all(word in task.lower() for word in wanted)
             ]
-        if arguments.json:
-            print(json.dumps(rows, indent=2))
-            return 0
-        if not rows:
+        if not (rows or arguments.json):
             raise UsageError(
                 f"tasks {' '.join(arguments.words)}: no task has that in its name."
                 f"{registry.not_ready(SuiteSpec)}"
             )
+        tell(registry.failed)
+        if arguments.json:
+            print_json(rows)
+            return 0
         ready = [row for row in rows if not row["reason"]]
         _print_table([_texts(row) for row in ready])
         if any(row["tuned"] for row in ready):
@@ -81,41 +77,31 @@ class TasksCommand:
 
 
 def _row(suite: SuiteSpec, task: str, registry: Registry) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "suite": suite.name,
-        "task": task,
-        "reason": "",
-        "observations": None,
-        "action": None,
-        "actions": None,
-        "num_envs": None,
-        "max_episode_length": None,
-        "libraries": [],
-        "tuned": [],
-    }
     try:
         info = suite.describe(task, {})
+        reason = "" if info else f"The suite {suite.name} lists it, but does not know it."
+        asked = registry.ask(
+            registry.all(LibrarySpec), lambda x: info and _can_learn(x, suite, info)
+        )
+        able = [library for library, can in asked if can]
     except RltrainError as error:
-        return {**row, "reason": str(error)}
-    except Exception as error:  # Somebody else's task may raise anything.
-        return {**row, "reason": in_a_line(error)}
-    if info is None:
-        return {**row, "reason": f"The suite {suite.name} lists it, but does not know it."}
-    able = [library for library in registry.all(LibrarySpec) if _can_learn(library, suite, info)]
-    groups = info.observations
+        info, able, reason = None, [], str(error)
+    groups = info and info.observations
     return {
-        **row,
+        "suite": suite.name,
+        "task": task,
+        "reason": reason,
         "observations": groups
         and {
             name: {"shape": list(group.shape), "dtype": group.dtype}
             for name, group in groups.items()
         },
-        "action": info.action,
-        "actions": info.actions and list(info.actions),
-        "num_envs": info.num_envs,
-        "max_episode_length": info.max_episode_length,
+        "action": info and info.action,
+        "actions": info and info.actions and list(info.actions),
+        "num_envs": info and info.num_envs,
+        "max_episode_length": info and info.max_episode_length,
         "libraries": [library.name for library in able],
-        "tuned": [library.name for library in able if _is_tuned(library, suite, info)],
+        "tuned": [x.name for x in able if info and _is_tuned(x, suite, info)],
     }
 
 
@@ -124,20 +110,25 @@ def _can_learn(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
     frameworks = [name for name in library.frameworks if name in suite.frameworks]
     if not frameworks:
         return False
-    algorithm, framework = library.algorithms[0], frameworks[0]
-    options, _ = default_options(library, suite, task, algorithm, framework)
-    config = RunConfig(
-        library=library.name,
-        algorithm=algorithm,
-        task=task.name,
-        suite=suite.name,
-        framework=framework,
-        backend="any",  # No refusal depends on backend or grad_sync.
-        grad_sync="any",
-        agent=options,
-        num_envs=task.num_envs,
-    )
+    options, _ = default_options(library, suite, task, library.algorithms[0], frameworks[0])
+    config = run_of(library, task, options, framework=frameworks[0], suite=suite.name)
     return not any(refusal.applies(config, task) for refusal in library.refuses)
+
+
+def run_of(
+    library: LibrarySpec, task: TaskInfo, agent: Mapping[str, Any], **more: Any
+) -> RunConfig:
+    """Return a run of a library's default algorithm, to ask the library about it."""
+    usual = {"framework": library.frameworks[0], "suite": "any", "backend": "any"}
+    return RunConfig(
+        library=library.name,
+        algorithm=library.algorithms[0],
+        task=task.name,
+        grad_sync="any",  # No refusal depends on it, or on the backend.
+        agent=agent,
+        num_envs=task.num_envs,
+        **{**usual, **more},
+    )
 
 
 def _is_tuned(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
@@ -180,9 +171,8 @@ def _print_table(rows: list[dict[str, str]]) -> None:
             spare += widths[name] - kept
             widths[name] = kept
     for row in (head, *rows):
-        cells = (_cut(row[name], width).ljust(width) for name, width in widths.items())
+        cells = (
+            text.ljust(width) if len(text := row[name]) <= width else f"{text[: width - 3]}..."
+            for name, width in widths.items()
+        )
         print("  ".join(cells).rstrip())
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 3]}..."

@@ -13,8 +13,6 @@ from rltrain.cli import dialects
 from rltrain.cli.flags import add_flags, value_flags
 from rltrain_files.yaml import load_yaml
 
-__all__ = ["TrainCommand", "read_options", "separate", "telling_others"]
-
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
 _TAKE_A_VALUE = {"--config", *value_flags()}
@@ -81,17 +79,25 @@ class TrainCommand:
         """Train, or print the plan."""
         from rltrain.plan.resolve import make_plan
         from rltrain.run.start import start
-        from rltrain_ranks.machine.cores import crowding
+        from rltrain_ranks.machine import crowding
 
         given, settings = dialects.separate(vars(arguments))
-        options = read_options(dialects.from_variables(os.environ) | given, words)
+        variables = dialects.from_variables(os.environ)
+        options = read_options(variables | given, words)
         dry_run = options.pop("dry_run", False)
         plan = make_plan(options)
         dialects.remark(settings, plan.config, plan.world)
         if dry_run:
             from rltrain.plan.table import plan_table
 
-            print(plan_table(plan))
+            typed = [*given, *(word.lstrip("+").partition("=")[0] for word in words)]
+            layers = {
+                "the command line": [name.removeprefix("usual_") for name in typed],
+                "environment variables": [*variables],
+            }
+            if "config" in given:
+                layers[f"--config {given['config']}"] = [*options]
+            print(plan_table(plan, layers))
             return 0
         if plan.world is None and not plan.starts_nodes:
             # Ranks print nothing for the seconds in which they import frameworks.
@@ -107,16 +113,12 @@ class TrainCommand:
 
 
 def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
-    """Return the context in which other nodes are told why this one does not start.
-
-    Args:
-        words: those of the command, which may be wrong.
-    """
-    from rltrain.place.telling import of_the_nodes, telling_others
+    """Return the context in which other nodes are told why this one does not start."""
+    from rltrain.place.telling import of_the_ranks, telling_others
 
     def options() -> Mapping[str, Any]:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-        add_flags(parser, of_the_nodes())
+        add_flags(parser, of_the_ranks())
         parser.add_argument("--config")
         named = (word.partition("=") for word in words)
         typed = [
@@ -141,8 +143,7 @@ def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
     """
     from rltrain.errors import UsageError
     from rltrain.options.agent import parse_override
-    from rltrain.options.aliases import give_way
-    from rltrain_files.dotted import flatten
+    from rltrain.options.run import overlay
 
     flags = dict(given)
     path = flags.pop("config", None)
@@ -164,24 +165,19 @@ def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
             typed[where][key] = value
         else:
             of_plugins[f"{where}.{key}"] = value
-    options = {**usual, **(_options_in(path, {**flags, **of_plugins, **typed}) if path else {})}
-    merged: dict[str, dict[str, Any]] = {}
-    for where in ("agent", "env"):
-        section = options.pop(where, None) or {}
-        if not isinstance(section, Mapping):
+    given = {**flags, **of_plugins, **typed}
+    options = {**usual, **(_options_in(path, given) if path else {})}
+    for where in typed:
+        if not isinstance(section := options.get(where) or {}, Mapping):
             raise UsageError(f"--config {path}: {where}: must be a mapping, not {section!r}.")
-        merged[where] = {**dict(flatten(section)), **typed[where]}
-    return {**give_way(options, {**flags, **of_plugins}), **flags, **merged, **of_plugins}
+    return overlay(options, given)
 
 
 def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options in a --config file; of a run folder's, those that are taken.
-
-    Args:
-        path: the file.
-        given: the user's own options.
-    """
-    from rltrain.options import checks
+    """Return the options in a --config file; of a run folder's, those that are taken."""
+    from rltrain.config import checks
+    from rltrain.errors import UsageError
+    from rltrain.options.agent import libraries_of
     from rltrain.plugins.registry import discover
     from rltrain.trust import take
     from rltrain_files.run_files import read_file, run_folder_of
@@ -189,9 +185,14 @@ def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
     run = run_folder_of(path)
     if run is None:
         # Names of sections are kept, because names of plugins may have dashes.
+        options = load_yaml(path, "--config")
+        if found := libraries_of(options, discover()):
+            raise UsageError(
+                f"--config {path}: is a file of {found}, not of a run. Give --agent-config {path}."
+            )
         return {
             name if isinstance(value, Mapping) else name.replace("-", "_"): value
-            for name, value in load_yaml(path, "--config").items()
+            for name, value in options.items()
         }
     saved = read_file(run, path, "--config", bool(given.get("trust_run")))
     options = take(run, saved, given, discover(checks.names("", given.get("no_plugins", ()))))

@@ -4,29 +4,24 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
-from rltrain.launch.here import environments_are_made_here
-from rltrain.launch.met import begin_meeting
-from rltrain.storage.run_folder import PARTIAL
+from rltrain.launch.preflight import environments_are_made_here
+from rltrain_files.disk import PARTIAL, whole
+from rltrain_ranks.board import Notes
 from rltrain_ranks.devices import make_room, rank_device
-from rltrain_ranks.ending import ask_to_end
+from rltrain_ranks.ending import ask_to_end, ended_by_signal
+from rltrain_ranks.folders import private_folder, shared_folder, with_temporary_files
 from rltrain_ranks.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, may_catch
-from rltrain_ranks.logs.rank_log import RankLog, console_stream, say
-from rltrain_ranks.logs.view import view_files
-from rltrain_ranks.machine.cores import available_cores, bind_cores, cores_of_rank
-from rltrain_ranks.machine.leftovers import private_folder, with_temporary_files
-from rltrain_ranks.machine.network import address_towards, own_address
-from rltrain_ranks.machine.shared import shared_folder
-from rltrain_ranks.notes import Notes
-from rltrain_ranks.reports import (
-    ended_by_signal,
-    ended_early,
-    failure,
-    make_report,
-    ranks_done,
-    write_report,
+from rltrain_ranks.logs.rank_log import RankLog, console_stream, say, view_files
+from rltrain_ranks.machine import (
+    address_towards,
+    available_cores,
+    bind_cores,
+    cores_of_rank,
+    own_address,
 )
+from rltrain_ranks.reports import ended_early, failure, make_report, ranks_done, write_report
 from rltrain_ranks.stacks import Process
-from rltrain_ranks.variables import SECRET, hide_rank_variables, rank_from_env, rank_variables
+from rltrain_ranks.world import SECRET, hide_rank_variables, rank_from_env, rank_variables
 
 __all__ = [
     "OF_SCHEDULERS",
@@ -62,6 +57,23 @@ __all__ = [
     "say",
     "shared_folder",
     "view_files",
+    "whole",
     "with_temporary_files",
     "write_report",
 ]
+
+_meetings = 0
+
+
+def begin_meeting() -> None:
+    """Note that this process begins to meet the others of a run, or has met them.
+
+    Until then they are told why it does not start: see `rltrain.specs.LauncherSpec.refuse`.
+    """
+    global _meetings
+    _meetings += 1
+
+
+def meetings() -> int:
+    """Return how many meetings this process has begun: the others hear of its failures."""
+    return _meetings

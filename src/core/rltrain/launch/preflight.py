@@ -1,4 +1,4 @@
-"""Checks that need a framework, made before a run starts.
+"""Checks that need a framework or a simulator, made before a run starts.
 
 A process that will start ranks makes these checks in a child process. It stays light, and it never
 touches CUDA: after even counting devices, its forked children could not use CUDA.
@@ -6,52 +6,43 @@ touches CUDA: after even counting devices, its forked children could not use CUD
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import Any
 
 from rltrain.errors import RltrainError
 from rltrain.specs import load_object
-from rltrain_ranks.variables import hide_rank_variables
-
-__all__ = ["preflight"]
+from rltrain_ranks.world import hide_rank_variables
 
 TIMEOUT = 120
 """In seconds. Importing a framework from a cold network disk can take a minute."""
+
+_HERE = ContextVar("rltrain environments are made here", default=False)
 
 _CODE = """
 import json, sys
 from rltrain.errors import RltrainError
 from rltrain.specs import load_object
-refusal, result = None, None
 try:
-    result = load_object(sys.argv[1])(*json.loads(sys.argv[2]))
+    answer = None, load_object(sys.argv[1])(*json.loads(sys.argv[2]))
 except RltrainError as error:
-    refusal = str(error)
-print("\\n" + json.dumps([refusal, result]))
+    answer = str(error), None
+print("\\n" + json.dumps(answer))
 """
 
 
 def preflight(path: str, *arguments: Any, in_child: bool) -> Any:
-    """Call the function that an import string names.
+    """Return what the function "package.module:function" returns: in this process, or in a child.
 
-    Args:
-        path: "package.module:function".
-        *arguments: must be JSON-serializable.
-        in_child: whether to call it in a child process, or in this one, which starts no ranks.
-
-    Returns:
-        What the function returned, which must be JSON-serializable too.
-
-    Raises:
-        RltrainError: the function raised one, or the child failed.
+    Arguments and result must be JSON-serializable. What it refuses is raised as `RltrainError`.
     """
-    return _call_in_child(path, *arguments) if in_child else load_object(path)(*arguments)
-
-
-def _call_in_child(path: str, *arguments: Any) -> Any:
+    if not in_child:
+        return load_object(path)(*arguments)
     environ = dict(os.environ)
     hide_rank_variables(environ)
     command = [sys.executable, "-c", _CODE, path, json.dumps(arguments)]
@@ -67,3 +58,22 @@ def _call_in_child(path: str, *arguments: Any) -> Any:
     if refusal is not None:
         raise RltrainError(refusal)
     return result
+
+
+def environments_are_made_here() -> bool:
+    """Return whether this process will make the environments of the run that is being planned.
+
+    For `SuiteSpec.describe`: what it imports and starts to look at a task is then not lost. A
+    process that starts ranks should import no simulator, which could use memory of their GPUs.
+    """
+    return _HERE.get()
+
+
+@contextlib.contextmanager
+def made_here(here: bool) -> Iterator[None]:
+    """Say so inside the context."""
+    token = _HERE.set(here)
+    try:
+        yield
+    finally:
+        _HERE.reset(token)

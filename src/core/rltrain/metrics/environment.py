@@ -13,12 +13,12 @@ from rltrain.metrics.episodes import EpisodeCounter
 from rltrain.metrics.finite import EnvNumbers
 from rltrain.types import Arrays, ProcessGroup
 
-__all__ = ["CountedEnv", "check_alike", "check_env"]
-
 if TYPE_CHECKING:
     _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
 else:  # Generic only since Gymnasium 1.4.
     _Wrapper = VectorWrapper
+
+_KINDS = ("rewards", "float"), ("terminations", "bool"), ("truncations", "bool")
 
 
 class CountedEnv(_Wrapper):
@@ -41,14 +41,8 @@ class CountedEnv(_Wrapper):
     ) -> None:
         """Wrap the environments that the suite made.
 
-        Args:
-            env: the suite's environments.
-            seed: this rank's seed, for the first reset.
-            random_lengths: let the first episodes have random lengths, as if they had begun
-                earlier, so that the environments do not all reset in the same step.
-            arrays: of the environments' framework; None for numpy.
-            during: makes the context in which the environments are stepped and reset.
-            numbers: checks that observations and rewards are finite.
+        `seed` is for the first reset. With `random_lengths` the first episodes are as if they had
+        begun earlier, so that they do not all end in one step. `during` makes a step's context.
         """
         super().__init__(env)
         self.numbers = numbers or EnvNumbers(arrays)
@@ -56,7 +50,7 @@ class CountedEnv(_Wrapper):
         self._seed: int | None = seed
         self._lengths_seed = seed if random_lengths else None
         self._observations: Any = None
-        self._resuming = False
+        self._resuming = self._checked = False
         self._during = during
 
     def __getattr__(self, name: str) -> Any:
@@ -71,10 +65,6 @@ class CountedEnv(_Wrapper):
 
         In a run that resumes exactly, the first call resets nothing: it returns the observations
         from when the checkpoint was written.
-
-        Raises:
-            UsageError: random lengths were requested, and the environment does not support setting
-                the lengths of running episodes.
         """
         if self._resuming:
             self._resuming = False
@@ -93,7 +83,11 @@ class CountedEnv(_Wrapper):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step all environments and count."""
         with self._during("stepping the environment"):
-            observations, rewards, terminations, truncations, info = self.env.step(actions)
+            returned = self.env.step(actions)
+        if not self._checked:
+            check_step(returned, self.num_envs)
+            self._checked = True
+        observations, rewards, terminations, truncations, info = returned
         observations, rewards, info = self.numbers.step(observations, rewards, info)
         self.episodes.step(rewards, terminations, truncations, info.get("success"))
         self._observations = observations
@@ -144,11 +138,7 @@ class CountedEnv(_Wrapper):
 
 
 def check_alike(group: ProcessGroup, env: VectorEnv[Any, Any, Any]) -> None:
-    """Check that the environments of all ranks are of one task. Collective.
-
-    Raises:
-        UsageError: their spaces or episodes differ. Every rank raises it.
-    """
+    """Check that the environments of all ranks are of one task. Collective."""
     facts = {
         "observation space": str(env.single_observation_space),
         "action space": str(env.single_action_space),
@@ -165,11 +155,7 @@ def check_alike(group: ProcessGroup, env: VectorEnv[Any, Any, Any]) -> None:
 
 
 def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:
-    """Check the environments that the suite passes to the library.
-
-    Raises:
-        PluginError: their number or their autoreset mode is wrong.
-    """
+    """Check the environments that the suite passes to the library."""
     if env.num_envs != num_envs:
         raise PluginError(
             f"The suite {suite!r} made {env.num_envs} environments; {num_envs} were requested."
@@ -180,3 +166,24 @@ def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:
             f"The suite {suite!r} made an environment with autoreset mode {mode}; it must be "
             "SAME_STEP (metadata['autoreset_mode'])."
         )
+
+
+def check_step(returned: Any, num_envs: int) -> None:
+    """Check what the first step returned: episodes would be counted wrongly, or not at all."""
+    if not isinstance(returned, tuple) or len(returned) != 5:
+        raise PluginError(
+            "step() of the task's environments must return (observations, rewards, terminations, "
+            f"truncations, info), not {_described(returned)}."
+        )
+    for (name, kind), value in zip(_KINDS, returned[1:4], strict=True):
+        if kind not in str(getattr(value, "dtype", "")) or tuple(value.shape) != (num_envs,):
+            raise PluginError(
+                f"step() of the task's environments must return {name} of type {kind} and shape "
+                f"({num_envs},), not {_described(value)}."
+            )
+
+
+def _described(value: Any) -> str:
+    if hasattr(value, "dtype"):
+        return f"{value.dtype} of shape {tuple(value.shape)}"
+    return f"{len(value)} values" if isinstance(value, tuple) else type(value).__name__

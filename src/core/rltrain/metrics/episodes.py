@@ -8,11 +8,12 @@ from typing import Any
 
 from rltrain.types import Arrays
 
-__all__ = ["EPISODE_SUMS", "EpisodeCounter", "EpisodeWindow"]
-
 EPISODE_SUMS = 5
 """Number of sums over episodes: returns, lengths, number of episodes, successes, and number of
 episodes for which the task reports success or failure."""
+
+WINDOW = 100
+"""Episodes over which means are taken."""
 
 _NOT_STATE = ("_arrays", "_zeros")
 
@@ -27,11 +28,7 @@ class EpisodeCounter:
     """
 
     def __init__(self, arrays: Arrays | None = None) -> None:
-        """Start counting.
-
-        Args:
-            arrays: of the environments' framework; None for numpy.
-        """
+        """Start counting; `arrays` are of the environments' framework, None for numpy."""
         self.steps = 0
         """Environment steps, over this rank's environments."""
         self._arrays = arrays
@@ -45,11 +42,7 @@ class EpisodeCounter:
     def step(self, rewards: Any, terminations: Any, truncations: Any, success: Any = None) -> None:
         """Count one step of every environment; each argument has shape (num_envs,).
 
-        Args:
-            rewards: the rewards of this step.
-            terminations: which episodes terminated.
-            truncations: which episodes were truncated.
-            success: which of the ended episodes were successes; None if the task does not say.
+        Of the ended episodes, `success` are successes; None if the task does not say.
         """
         self.steps += len(rewards)
         rewards, terminations, truncations, success = map(
@@ -126,13 +119,8 @@ def _add_up(sums: tuple[Any, ...]) -> tuple[Any, ...]:
 class EpisodeWindow:
     """Means over the last finished episodes of all ranks."""
 
-    def __init__(self, kept: Iterable[tuple[float, ...]] = (), episodes: int = 100) -> None:
-        """Create a window of the fewest past iterations that hold at least `episodes` episodes.
-
-        Args:
-            kept: the `kept` of an earlier window, to continue from.
-            episodes: size of the window.
-        """
+    def __init__(self, kept: Iterable[tuple[float, ...]] = (), episodes: int = WINDOW) -> None:
+        """Create a window of the fewest past iterations with so many episodes; or go on."""
         self._episodes = episodes
         self._kept = deque(kept)
 

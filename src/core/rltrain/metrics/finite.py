@@ -14,8 +14,6 @@ from typing import Any
 
 from rltrain.types import Arrays
 
-__all__ = ["KINDS", "EnvNumbers", "Finding", "describe"]
-
 KINDS = ("observations", "rewards", "gradients", "losses", "parameters")
 """What is checked."""
 
@@ -54,12 +52,7 @@ class EnvNumbers:
     """Counts what is not finite among one rank's observations and rewards."""
 
     def __init__(self, arrays: Arrays | None = None, *, replaces: bool = False) -> None:
-        """Start counting.
-
-        Args:
-            arrays: of the environments' framework; None for numpy.
-            replaces: whether to put 0 in the place of numbers that are not finite.
-        """
+        """Start counting; `replaces` says to put 0 in the place of numbers that are not finite."""
         self._arrays = arrays
         self._replaces = replaces
         self._seen: dict[str, tuple[Any, Any]] = {}
@@ -125,12 +118,7 @@ class EnvNumbers:
             self._seen[name] = self._zeros_like(count), self._zeros_like(age)
 
     def _check(self, values: Mapping[str, Any], ended: Any = None) -> None:
-        """Count what is not finite.
-
-        Args:
-            values: arrays by name.
-            ended: the environments whose final observations count, shape (num_envs,).
-        """
+        """Count what is not finite; of final observations, where an episode has `ended`."""
         self._checks.append(self.tick())
         if not values:
             return

@@ -12,13 +12,11 @@ from rltrain.metrics.finite import KINDS
 from rltrain.metrics.scalars import ScalarExchange
 from rltrain.records import RunEnded, Scalars
 from rltrain.types import Arrays, ProcessGroup, TrainResult
-from rltrain_ranks.watch.stragglers import Stragglers
+from rltrain_ranks.watch.verdict import Stragglers
 
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv
     from rltrain.metrics.numbers import Numbers
-
-__all__ = ["VOTES", "Progress"]
 
 VOTES = 3
 """The number of questions on which ranks vote."""
@@ -59,15 +57,7 @@ class Progress:
         arrays: Arrays | None,
         seconds: Callable[[], tuple[float, float]],
     ) -> None:
-        """Start counting.
-
-        Args:
-            group: the process group.
-            env: this rank's environments.
-            numbers: checks this rank's numbers.
-            arrays: of the run's framework.
-            seconds: returns this rank's seconds so far in its environments and in collectives.
-        """
+        """Start counting; `seconds` returns those so far in environments and in collectives."""
         self._exchange, self._env, self._numbers = ScalarExchange(group), env, numbers
         self._arrays = arrays
         self._seconds, self._spent = seconds, seconds()
@@ -75,15 +65,7 @@ class Progress:
         self._counted = env.episodes.steps
 
     def advance(self, record: Scalars, votes: Sequence[bool]) -> Scalars:
-        """Merge one iteration's metrics over ranks. Collective.
-
-        Args:
-            record: this rank's metrics.
-            votes: what this rank asks of all ranks, `VOTES` questions.
-
-        Raises:
-            DivergenceError: the ranks are not at the same iteration.
-        """
+        """Merge one iteration's metrics, and votes on `VOTES` questions, over ranks. Collective."""
         now, counter = time.monotonic(), self._env.episodes
         steps = counter.steps - self._counted
         fps = steps / max(now - self._lap, 1e-9)
@@ -123,11 +105,7 @@ class Progress:
         return rollout, max(whole - rollout - collectives, 0.0), collectives
 
     def finish(self) -> None:
-        """Make sure that every rank ends after the same iteration. Collective.
-
-        Raises:
-            DivergenceError: they do not.
-        """
+        """Make sure that every rank ends after the same iteration. Collective."""
         self._exchange.finish(self.iteration, _SUMS)
 
     def result(

@@ -9,8 +9,6 @@ from typing import Any
 from rltrain.errors import DivergenceError, PluginError
 from rltrain.types import ProcessGroup
 
-__all__ = ["Merged", "Scalar", "ScalarExchange"]
-
 Scalar = float | tuple[float, float]
 """One rank's value: a number, or the pair (sum, count) of several numbers."""
 
@@ -61,11 +59,8 @@ class ScalarExchange:
 
         A name ending in "(min)", "(max)" or "(sum)" gets the minimum, maximum or sum; any other
         gets the mean, weighted by the counts.
-
-        Raises:
-            DivergenceError: the ranks are not at the same iteration.
         """
-        pairs = {name: _pair(value) for name, value in values.items()}
+        pairs = {name: _pair(name, value) for name, value in values.items()}
         place = [float(iteration), 0.0]
         rows, rest = self._sum(place, pairs, sums, own)
         if rows[:, 2].any():  # Equal on every rank, so either all ranks gather or none does.
@@ -83,15 +78,7 @@ class ScalarExchange:
         return Merged(merged, [float(x) for x in rest[: len(sums)]], owned)
 
     def finish(self, iteration: int, sums: int) -> None:
-        """Make sure that every rank ends after the same iteration. Collective.
-
-        Args:
-            iteration: the last iteration of this rank.
-            sums: how many sums `merge` is given.
-
-        Raises:
-            DivergenceError: a rank continues, or ends after another iteration.
-        """
+        """Make sure that every rank ends after this iteration, with `merge`'s sums. Collective."""
         self._sum([float(iteration), 1.0], {}, [0.0] * sums, [0.0] * OWN)
 
     def _sum(
@@ -133,11 +120,7 @@ class ScalarExchange:
         return mean
 
     def _check_sum(self, rows: Any, own: Sequence[float]) -> None:
-        """Refuse sums that are not of all ranks: of each row, one rank has given all.
-
-        Raises:
-            PluginError: the process group has lost or changed what a rank gave.
-        """
+        """Refuse sums that are not of all ranks: of each row, one rank has given all."""
         import numpy as np
 
         empty = [str(rank) for rank in np.flatnonzero(~rows[:, :2].any(axis=1))]
@@ -160,10 +143,23 @@ class ScalarExchange:
                 )
 
 
-def _pair(value: Scalar) -> tuple[float, float]:
-    if isinstance(value, tuple):
-        return float(value[0]), float(value[1])
-    return float(value), 1.0
+def check_number(name: str, value: Any) -> None:
+    """Refuse a metric that is no number; whether an array is one is seen when it is read."""
+    if not hasattr(value, "__float__"):
+        raise PluginError(
+            f"The metric {name!r} is {type(value).__name__}: give a number, or the pair "
+            "(sum, count) of several."
+        )
+
+
+def _pair(name: str, value: Scalar) -> tuple[float, float]:
+    pair = value if isinstance(value, tuple) and len(value) == 2 else (value, 1.0)
+    for each in pair:
+        check_number(name, each)
+    try:
+        return float(pair[0]), float(pair[1])
+    except (TypeError, ValueError, RuntimeError) as error:  # As of arrays with several numbers.
+        raise PluginError(f"The metric {name!r} is no number: {error}") from error
 
 
 def _mean(pair: tuple[float, float] | None) -> tuple[float, float]:

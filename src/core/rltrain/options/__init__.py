@@ -3,10 +3,11 @@
 What plugins use of them is named here; the modules below are the core's own.
 """
 
+from rltrain.config.checks import flag
+from rltrain.config.declare import Scope, naming, scoped
+from rltrain.config.options import DEFAULT_TASK
 from rltrain.options.agent import nested_env, resolve_env
-from rltrain.options.checks import flag
-from rltrain.options.declare import naming
-from rltrain.options.run import DEFAULT_TASK, RunOptions
+from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
 from rltrain_files.dotted import flatten, get_dotted, leaves, overlaid, set_dotted
 from rltrain_files.secrets.hiding import hide, hide_in_text, hide_words
@@ -15,6 +16,7 @@ from rltrain_files.yaml import load_yaml
 __all__ = [
     "DEFAULT_TASK",
     "RunOptions",
+    "Scope",
     "flag",
     "flatten",
     "get_dotted",
@@ -28,6 +30,7 @@ __all__ = [
     "overlaid",
     "resolve_env",
     "saved_variables",
+    "scoped",
     "set_dotted",
     "unset",
     "user_config_file",

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import re
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.options.agent_checks import check_keys, check_kinds, check_sections, check_words
+from rltrain.options.agent_checks import (
+    check_keys,
+    check_kinds,
+    check_sections,
+    check_words,
+    without_effect,
+)
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
-from rltrain_files.dotted import MISSING, flatten, get_dotted, set_dotted
-from rltrain_files.hydra import GROUP
-from rltrain_files.yaml import in_short, load_yaml
-
-__all__ = [
-    "default_options",
-    "load_agent",
-    "nested_env",
-    "override_agent",
-    "parse_override",
-    "resolve_env",
-]
+from rltrain_files.dotted import MISSING, flatten, get_dotted, set_dotted, texts
+from rltrain_files.yaml import GROUP, in_short, load_yaml, loaded
 
 _OVERRIDE = re.compile(
     r"(?P<add>\+?)(?P<where>[A-Za-z_][\w-]*)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL
 )
+
+_TIGHT = re.compile(r"(?<=[{,])(\s*[A-Za-z_]\w*):(?=[^\s,}])")
+"""A key of Hydra's `{key:value}`, which YAML reads as a key only with a space after it."""
 
 _TIME = re.compile(r"\d+(:\d\d){1,2}")
 """Such as 4:00:00, which YAML 1.1 reads as a number to the base of 60."""
@@ -39,9 +39,6 @@ def parse_override(token: str) -> tuple[str, str, Any] | None:
     Returns:
         "agent", "env" or a plugin's name; the key with its "+"; the value, parsed as YAML. None
         if the token is not an override.
-
-    Raises:
-        UsageError: the key is empty or the value does not parse.
     """
     match = _OVERRIDE.fullmatch(token)
     if match is None:
@@ -53,11 +50,16 @@ def parse_override(token: str) -> tuple[str, str, Any] | None:
         raise UsageError(f"{token}: the key is not complete; write `agent.some.key=value`.")
     if _TIME.fullmatch(match["value"]):
         return match["where"], match["add"] + key, match["value"]
+    text = match["value"]
+    text = _TIGHT.sub(r"\1: ", text) if text.startswith("{") else text
     try:
-        value = OmegaConf.to_container(OmegaConf.create(f"value: {match['value']}"))["value"]  # type: ignore[index,call-overload]
+        found: Any = OmegaConf.to_container(loaded(f"value: {text}"))
+        value = found["value"]
     except Exception as error:
         text = f"{token}: the value does not parse as YAML: {in_short(error)}"
         raise UsageError(text) from error
+    if any("${" in each for _, each in texts(value)):
+        raise UsageError(f"{token}: interpolations are resolved in files alone. Write the value.")
     return match["where"], match["add"] + key, value
 
 
@@ -86,28 +88,14 @@ def load_agent(
     registry: Registry,
     load: Callable[[str, str], dict[str, Any]] = load_yaml,
 ) -> tuple[dict[str, Any], str]:
-    """Return a library's options before overrides, and describe their source.
-
-    Args:
-        path: the user's file, if there is one.
-        library: the library.
-        algorithm: the library's algorithm.
-        framework: "torch" or "jax".
-        suite: the suite, which may have its own options for the task.
-        task: the task.
-        registry: the installed plugins, to suggest another library that the file may belong to.
-        load: reads the user's file.
-
-    Raises:
-        UsageError: the user's file is wrong, or belongs to another library.
-    """
+    """Return a library's options before overrides, and describe their source."""
     if path is not None:
         options = load(path, "--agent-config")
         group = options.get(GROUP)
         if isinstance(group, dict) and not _missing(group, library):
             options = group
         _check_format(options, path, library, registry)
-        return options, path
+        return dict(library.read_file(options)), path
     return default_options(library, suite, task, algorithm, framework)
 
 
@@ -118,50 +106,57 @@ def override_agent(
     source: str,
     defaults: Mapping[str, Any],
     trained_before: bool = False,
-) -> None:
+) -> list[str]:
     """Apply the user's overrides to a library's options, in place.
 
-    Args:
-        options: the library's.
-        overrides: the user's, by dotted key.
-        library: the library.
-        source: describes where the options come from.
-        defaults: the library's own options: what is a mapping there must be one in `options`.
-        trained_before: whether a run has trained with the options. It may have been given values
-            by +, which its file does not tell; they are not checked again.
+    Options that a run has trained with before are not checked again: it may have been given values
+    by +, which its file does not tell.
 
-    Raises:
-        UsageError: an override names no option, a section of the options is not a mapping, a key
-            or a word is none of the library's, or a value is of another kind than its own.
+    Returns:
+        What to tell the user of options without effect.
     """
     added = {key[1:] for key, _ in flatten(overrides) if key.startswith("+")}
+    unread = library.unread(options) if library.unread is not None else {}
     # Copy: a later override may change the value of an earlier one, which belongs to the caller.
     for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
         if key.startswith("+"):
             set_dotted(options, key[1:], value)
             continue
-        known = {name for name, _ in flatten(options)} | library.option_keys
-        if key not in library.option_keys and get_dotted(options, key) is MISSING:
+        declared = {*library.option_keys, *unread, *_known(options, library)}
+        if key not in declared and get_dotted(options, key) is MISSING:
+            known = {name for name, _ in flatten(options)} | declared
             raise UsageError(
                 f"agent.{key}: no such option in {source}.{_suggest_key(key, known)} To add it, "
                 f"write +agent.{key}=..."
             )
+        if key in unread and not unread[key].if_typed and value not in (None, *unread[key].off):
+            raise UsageError(f"agent.{key}={value}: not read here. {unread[key].instead}")
         set_dotted(options, key, value)
     check_sections(options, library, defaults)
-    if not trained_before:
-        _check(options, library, defaults, added)
+    if trained_before:
+        return []
+    told = _check(options, library, defaults, added)
+    typed = {key.removeprefix("+") for key, _ in flatten(overrides)}
+    return [*told, *without_effect(options, unread, typed)]
+
+
+def _known(options: Mapping[str, Any], library: LibrarySpec) -> Iterator[str]:
+    """Yield the dotted keys that the library takes."""
+    for section, keys in (library.keys(options) if library.keys is not None else {}).items():
+        yield from (f"{section}.{key}".lstrip(".") for key in keys.known)
 
 
 def _check(
     options: Mapping[str, Any], library: LibrarySpec, defaults: Mapping[str, Any], added: Set[str]
-) -> None:
-    """Check what the library declares of its options."""
-    if library.keys is not None:
-        check_keys(options, library, library.keys(options), added)
+) -> list[str]:
+    """Check what the library declares of its options; return what to tell of unknown ones."""
+    keys = library.keys(options) if library.keys is not None else {}
+    told = check_keys(options, library, keys, added)
     if library.same_kinds:
         check_kinds(options, defaults, added)
     if library.words is not None:
         check_words(options, library, library.words(options), added)
+    return told
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -195,11 +190,23 @@ def _suggest_key(key: str, known: set[str]) -> str:
     same = sorted(name for name in known if name.rsplit(".", 1)[-1] == last)
     if len(same) == 1:
         return f" Did you mean 'agent.{same[0]}'?"
-    return suggest(f"agent.{key}", [f"agent.{name}" for name in known])
+    near = difflib.get_close_matches(last, {name.rsplit(".", 1)[-1] for name in known}, 9)
+    alike = (name for name in known if name.rsplit(".", 1)[-1] in near)
+    return suggest(f"agent.{key}", [f"agent.{name}" for name in alike])
 
 
-def _missing(options: Mapping[str, Any], library: LibrarySpec) -> list[str]:
+def _missing(file: Mapping[str, Any], library: LibrarySpec) -> list[str]:
+    options = library.read_file(file)
     return [key for key in library.required_keys if get_dotted(options, key) is MISSING]
+
+
+def libraries_of(options: Mapping[str, Any], registry: Registry) -> str:
+    """Return the names of the libraries in whose format options are, with "or" between them."""
+    return " or ".join(
+        spec.name
+        for spec in registry.all(LibrarySpec)
+        if spec.required_keys and not _missing(options, spec)
+    )
 
 
 def _check_format(
@@ -209,12 +216,7 @@ def _check_format(
     missing = _missing(options, library)
     if not missing:
         return
-    others = " or ".join(
-        spec.name
-        for spec in registry.all(LibrarySpec)
-        if spec.name != library.name
-        and all(get_dotted(options, key) is not MISSING for key in spec.required_keys)
-    )
+    others = libraries_of(options, registry)
     hint = f" It looks like a file of {others}: try --library {others}." if others else ""
     if "defaults" in options:  # Hydra's list of files.
         hint += " It takes options from other files by `defaults`: give one that has them all."

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib.metadata
-from collections.abc import Mapping, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
-from rltrain.specs import Keys, LibrarySpec, Words
+from rltrain.specs import Keys, LibrarySpec, Unread, Words
 from rltrain_files.dotted import flatten, get_dotted
-
-__all__ = ["check_keys", "check_kinds", "check_sections", "check_words"]
 
 _NUMBERS = ("auto", "none")
 """Text in place of a number."""
+
+_NEARLY = 0.85
+"""How alike a key and a known one are if one is the other misspelled."""
 
 
 def check_sections(
@@ -55,23 +57,32 @@ def check_kinds(options: Mapping[str, Any], defaults: Mapping[str, Any], added: 
             wanted = f"a list, such as {list(usual)}"
         else:
             continue
-        raise UsageError(f"agent.{key}={value}: must be {wanted}. To give it anyway: +agent.{key}=")
+        wanted += ", not text" if is_text else ""  # Its quotes are shown, too.
+        raise UsageError(
+            f"agent.{key}={value!r}: must be {wanted}. To give it anyway: +agent.{key}="
+        )
 
 
 def check_keys(
     options: Mapping[str, Any], library: LibrarySpec, sections: Mapping[str, Keys], added: Set[str]
-) -> None:
-    """Check that the library has the options in its sections, but for those that were added by +.
+) -> list[str]:
+    """Check that the library has the options in its sections, and that what it needs is there.
 
-    What it needs must be there.
+    Returns:
+        A line on those that it lacks and that may be there: of other programs, or added by +.
     """
+    unknown: list[str] = []
     for section, keys in sections.items():
         within = get_dotted(options, section, None) if section else options
         if not isinstance(within, Mapping):
             continue
         prefix = f"{section}." if section else ""
-        for key in map(str, within):
-            if key not in keys.known and not _is_added(f"{prefix}{key}", added):
+        given = [str(key) for key in within]
+        for key in (key for key in given if key not in keys.known):
+            near = difflib.get_close_matches(key, {*keys.known} - {*given}, 1, _NEARLY)
+            if _is_added(f"{prefix}{key}", added) or (keys.open and not near):
+                unknown.append(f"agent.{prefix}{key}")
+            else:
                 raise UsageError(
                     f"agent.{prefix}{key}: {_with_version(library.name)} has no such option."
                     f"{suggest(key, keys.known)} To give it anyway: +agent.{prefix}{key}="
@@ -82,6 +93,22 @@ def check_keys(
                     f"agent.{prefix}{key}: is missing, and {_with_version(library.name)} needs it. "
                     f"Add it to the file, or give +agent.{prefix}{key}=..."
                 )
+    if not unknown:
+        return []
+    return [f"{', '.join(unknown)}: {_with_version(library.name)} reads no such option."]
+
+
+def without_effect(
+    options: Mapping[str, Any], unread: Mapping[str, Unread], typed: Set[str]
+) -> Iterator[str]:
+    """Yield a line on the options that have no effect here, for each way to say the same."""
+    found: dict[str, list[str]] = {}
+    for key, each in unread.items():
+        is_typed = any(f"{name}.".startswith(f"{key}.") for name in typed)
+        if get_dotted(options, key, None) not in (None, *each.off) and is_typed >= each.if_typed:
+            found.setdefault(each.instead, []).append(f"agent.{key}")
+    for instead, keys in found.items():
+        yield f"{', '.join(keys)}: not read here. {instead}"
 
 
 def check_words(

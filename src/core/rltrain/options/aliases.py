@@ -5,26 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rltrain.config import checks
+from rltrain.config.checks import flag
 from rltrain.errors import UsageError
-from rltrain.options import checks
-from rltrain.options.checks import flag
-
-__all__ = ["chosen_by", "give_way", "is_section", "with_coordinator", "with_num_gpus", "with_video"]
 
 VIDEO = "video"
 """The observer that --video chooses."""
 
 _OF_VIDEO = {"video_length": "length", "video_interval": "interval"}
 """The observer's options that have flags of their own, as Isaac Lab's and mjlab's users type."""
-
-_SAME_AS = {
-    "coordinator_address": ("master_addr", "master_port"),
-    "master_addr": ("coordinator_address",),
-    "master_port": ("coordinator_address",),
-    **{name: (f"{VIDEO}.{option}",) for name, option in _OF_VIDEO.items()},
-    **{f"{VIDEO}.{option}": (name,) for name, option in _OF_VIDEO.items()},
-}
-"""Options that set the same values: a flag replaces a file's value of the others."""
 
 
 def with_coordinator(checked: dict[str, Any]) -> dict[str, Any]:
@@ -85,27 +74,6 @@ def chosen_by(observer: str) -> str:
     """Return how a user chooses an observer, for a message."""
     typed = f"{flag('observers')} {observer}"
     return f"{flag(VIDEO)} (or {typed})" if observer == VIDEO else typed
-
-
-def give_way(file: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove options of a file that the command line sets by their other spelling.
-
-    Args:
-        file: the options of a `--config` file.
-        given: the flags, and the options of plugins by dotted key.
-    """
-    left = dict(file)
-    if is_section(VIDEO, left.get(VIDEO)):  # It must not be replaced by --video as a whole.
-        left |= {f"{VIDEO}.{option}": value for option, value in left.pop(VIDEO).items()}
-    for name in {other for key in given for other in _SAME_AS.get(key, ())}:
-        left.pop(name, None)
-    if given.get(VIDEO) is False:
-        left = {key: value for key, value in left.items() if not key.startswith(f"{VIDEO}.")}
-        observers = checks.names("observers", left.get("observers") or ())
-        left["observers"] = [name for name in observers if name != VIDEO]
-    elif VIDEO in given.get("observers", ()):
-        left.pop(VIDEO, None)
-    return left
 
 
 def _contradiction(one: str, other: str) -> UsageError:

@@ -1,8 +1,4 @@
-"""The options of a run, each declared once: name, type, default, check, help, group and flags.
-
-The command line, `--config`, `rltrain.train()` and the reference in the docs all come from the
-fields of `RunOptions`.
-"""
+"""What the user sets of a run."""
 
 from __future__ import annotations
 
@@ -11,331 +7,84 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rltrain.config import checks
+from rltrain.config.declare import option_of
+from rltrain.config.options import (
+    AMOUNT,
+    COMMAND,
+    NODE,
+    PLACE,
+    RANKS,
+    RUN,
+    SIZE,
+    START,
+    TAKEN,
+    USUAL,
+    WHAT,
+    WRITTEN,
+    Options,
+)
 from rltrain.errors import UsageError, suggest
-from rltrain.options import checks
-from rltrain.options.aliases import is_section, with_coordinator, with_num_gpus, with_video
-from rltrain.options.declare import named, number, option, option_of, switch
+from rltrain.options.aliases import VIDEO, is_section, with_coordinator, with_num_gpus, with_video
 from rltrain_files.dotted import flatten
-
-__all__ = ["DEFAULT_TASK", "RunOptions"]
-
-DEFAULT_TASK = "rltrain/CartPoleContinuous-v1"
-"""The embedded continuous-force cart-pole: every library can learn it, on any machine."""
-
-WHAT, SIZE, PLACE = "what to train", "how much", "where"
-NODES, OUTPUT = "several nodes, as for torchrun", "output"
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions:
-    """The options that the user set. None leaves the choice to rltrain."""
+class RunOptions(Options[None, str]):
+    """The options that the user set. None leaves the choice to rltrain.
 
-    library: str | None = named(
+    Beside those that ranks receive, it has those that only say others: the plan resolves them.
+    """
+
+    agent_key: str | None = WHAT.named(
         None,
-        WHAT,
-        "RL library",
-        flags=("--rl-library",),
-        default_text="that of the task's authors, else rl_games",
-        usual=True,
-    )
-    algorithm: str | None = named(
-        None, WHAT, "the library's algorithm", default_text="the library's first, PPO", usual=True
-    )
-    task: str = named(
-        DEFAULT_TASK, WHAT, "task; may also be the first word, without the flag", usual=True
-    )
-    suite: str | None = named(
-        None, WHAT, "suite that provides the task", default_text="the one that has it"
-    )
-    framework: str = named(
-        "torch", WHAT, "torch or jax", checks.framework, flags=("--ml-framework",), usual=True
-    )
-    agent_config: str | None = option(
-        None,
-        WHAT,
-        "YAML file with the library's options, in its own format",
-        metavar="FILE",
-        names="path",
-        usual=True,
-    )
-    agent_key: str | None = named(
-        None,
-        WHAT,
+        RUN,
         "which of the sets of options that are registered with the task, such as "
         "rsl_rl_with_symmetry: it says the library and the algorithm too",
         flags=("--agent",),
         default_text="the one of the library and algorithm",
     )
-    checkpoint: str | None = option(
-        None,
-        WHAT,
-        "checkpoint to start from: a file, or the latest or best of this task's newest run",
-        metavar="FILE",
-        names="path",
-        usual=True,
-    )
-    resume: str | None = option(
-        None,
-        WHAT,
-        "go on with a run, by its own options: its run folder, a checkpoint in it, or latest",
-        metavar="RUN",
-        names="path",
-        usual=True,
-    )
-    auto_resume: bool = switch(
-        WHAT,
-        "go on from the latest checkpoint of this task's runs with the same --run-name, if there "
-        "is one: for jobs that are started again",
-    )
-    trust_checkpoint: bool = switch(
-        WHAT, "load a checkpoint that may run code: only if you trust who wrote it"
-    )
-    trust_run: bool = switch(
-        WHAT,
+    trust_run: bool = WHAT.switch(
+        COMMAND | TAKEN,
         "take all that a run folder says, programs, code, paths and addresses too, and load its "
         "checkpoint whatever it runs: only if you trust who wrote it",
     )
-    left_out: tuple[str, ...] = option(
-        (), WHAT, "what was not taken from a run folder, for messages", checks.names, kind="none"
+    left_out: tuple[str, ...] = WHAT.option(
+        (), COMMAND, "what was not taken from a run folder, for messages", checks.names, kind="none"
     )
-    checkpoint_interval: int | str | None = option(
-        None,
-        WHAT,
-        "save a checkpoint after so many iterations, or so much time: 50, 90s, 10m, 1h",
-        checks.interval,
-        metavar="N",
-        names="text",
-        default_text="as the library's options say",
+    scale_iterations: bool = SIZE.switch(
+        AMOUNT, "divide the iterations by the number of ranks: the total experience stays the same"
     )
-    keep: int | None = number(
-        None,
-        WHAT,
-        "keep the newest N checkpoints, and the best one, of this run",
-        1,
-        default_text="all",
-    )
-    agent: Mapping[str, Any] = option(
-        {}, WHAT, "overrides of the library's options", checks.mapping, kind="none"
-    )
-    env: Mapping[str, Any] = option({}, WHAT, "options of the task", checks.mapping, kind="none")
-
-    num_envs: int | None = number(
-        None, SIZE, "environments per rank", 1, default_text="the task's own", usual=True
-    )
-    plugins: Mapping[str, Mapping[str, Any]] = option(
-        {}, WHAT, "options of plugins, by plugin's name", checks.mapping, kind="none"
-    )
-    total_envs: int | None = number(None, SIZE, "environments of all ranks together", 1)
-    max_iterations: int | None = number(
-        None,
-        SIZE,
-        "iteration at which training ends, including those before a checkpoint",
-        1,
-        default_text="from the library's options",
-        usual=True,
-    )
-    scale_iterations: bool = switch(
-        SIZE, "divide the iterations by the number of ranks: the total experience stays the same"
-    )
-    scale_minibatches: bool = switch(
-        SIZE,
+    scale_minibatches: bool = SIZE.switch(
+        AMOUNT,
         "keep the number of mini-batches that the library's options give for the number of "
         "environments they were written for",
     )
-    random_lengths: bool | None = switch(
-        SIZE,
-        "start each environment at a random point of its episode; --no-random-lengths: do not",
+    num_gpus: int | None = PLACE.option(
         None,
-        default_text="as in the task's own trainer",
+        NODE | RANKS,
+        "ranks on this node, one per GPU",
+        checks.num_gpus,
+        replaces=("nproc_per_node",),
     )
-    target_return: float | None = option(
+    video: bool = WRITTEN.switch(
+        START | USUAL, "record videos of training, on rank 0: the same as --observer video"
+    )
+    video_length: int | None = WRITTEN.number(
         None,
-        SIZE,
-        "end once the mean return of the last 100 or more episodes of all ranks reaches R",
-        checks.number,
-        metavar="R",
-        usual=True,
-    )
-    seed: int = number(42, SIZE, "base seed; -1 draws a random one", -1, usual=True)
-
-    distributed: bool = switch(
-        PLACE, "start several ranks, or join those that a launcher started", usual=True
-    )
-    nproc_per_node: int | str | None = option(
-        None,
-        PLACE,
-        "ranks on this node: a number, gpu, cpu or auto",
-        checks.ranks,
-        names="text",
-        default_text="one per GPU; without GPUs one per core, at most 8",
-        usual=True,
-    )
-    num_gpus: int | None = option(None, PLACE, "ranks on this node, one per GPU", checks.num_gpus)
-    gpu_ids: tuple[int, ...] | str | None = option(
-        None,
-        PLACE,
-        "GPUs to use, as indices into CUDA_VISIBLE_DEVICES; all; or None for the CPU",
-        checks.gpu_ids,
-        metavar="I",
-        names="text",
-        kind="values",
-        usual=True,
-    )
-    device: str | None = option(
-        None,
-        PLACE,
-        "cpu or cuda; for a single process also cuda:1",
-        metavar="D",
-        names="text",
-        usual=True,
-    )
-    backend: str | None = named(
-        None,
-        PLACE,
-        "backend of the process group",
-        default_text="the framework's, for GPUs if there are any, else for the CPU",
-    )
-    launcher: str | None = named(
-        None, PLACE, "what starts the ranks", default_text="the backend's own"
-    )
-    cluster: str | None = named(
-        None,
-        PLACE,
-        "what started this process, as one of several ranks or nodes; none: nothing did",
-        default_text="found from its environment variables",
-    )
-    grad_sync: str | None = named(
-        None, PLACE, "how gradients are averaged", default_text="the backend's own"
-    )
-    check_interval: int = number(
-        50, PLACE, "iterations between checks that ranks are equal; 0: only at the end", 0
-    )
-    on_nonfinite: str = option(
-        "stop",
-        PLACE,
-        "what NaN or infinity does: stop ends the run, skip leaves out such updates, rollback goes "
-        "back to the newest checkpoint",
-        checks.on_nonfinite,
-        metavar="WHAT",
-        names="text",
-    )
-    virtual_local_rank: bool = switch(
-        PLACE, "each rank sees its own GPU only, as cuda:0, with LOCAL_RANK=0; as for torchrun"
-    )
-    headless: bool = switch(PLACE, "open no simulator window", usual=True)
-    enable_cameras: bool = switch(
-        PLACE, "start Isaac Sim so that cameras render; other simulators need no flag"
-    )
-
-    nnodes: int = option(
-        1, NODES, "number of nodes; or MIN:MAX, if nodes may come and go", checks.nodes
-    )
-    node_rank: int | None = number(
-        None, NODES, "rank of this node", 0, metavar="I", default_text="what the cluster says, or 0"
-    )
-    master_addr: str = option(
-        "127.0.0.1", NODES, "address of node 0", checks.address, metavar="HOST", names="host"
-    )
-    master_port: int = option(29500, NODES, "port on node 0", checks.port, metavar="PORT")
-    coordinator_address: str | None = option(
-        None,
-        NODES,
-        "master address and port in one, as jax writes them",
-        checks.endpoint,
-        metavar="HOST:PORT",
-        names="host",
-    )
-    rdzv_backend: str | None = named(None, NODES, "rendezvous: static, c10d or etcd-v2")
-    rdzv_endpoint: str | None = option(
-        None, NODES, "address of the rendezvous", metavar="HOST:PORT", names="host"
-    )
-    rdzv_id: str | None = option(
-        None,
-        NODES,
-        "name of the run at the rendezvous, the same on every node",
-        metavar="ID",
-        names="text",
-    )
-    local_addr: str | None = option(
-        None,
-        NODES,
-        "address of this node at the rendezvous",
-        checks.address,
-        metavar="HOST",
-        names="host",
-        default_text="the one from which it reaches the rendezvous",
-    )
-    join_timeout: int = number(
-        300, NODES, "seconds until all nodes and ranks must have met", 1, metavar="SECONDS"
-    )
-    hang_timeout: float | str | None = option(
-        None,
-        PLACE,
-        "seconds in which a rank must make progress within an iteration; or in each section, as "
-        "start=1800,step=300,checkpoint=1800,end=1800; 0: for ever",
-        checks.hang_timeout,
-        metavar="SECONDS",
-        names="text",
-        default_text="10 times the longest iteration so far, at least 300",
-    )
-    max_restarts: int = number(0, NODES, "how many times all ranks are restarted on failure", 0)
-
-    log_root: str = option(
-        "logs", OUTPUT, "folder for run folders", metavar="DIR", names="path", usual=True
-    )
-    run_name: str | None = named(None, OUTPUT, "suffix of the run folder's name", usual=True)
-    rank_log_dir: str | None = option(
-        None,
-        OUTPUT,
-        "folder for the ranks' logs; the run folder links to them",
-        checks.log_dir,
-        metavar="DIR",
-        names="path",
-        flags=("--log-dir", "--torchrunx-log-dir"),
-        default_text="logs in the run folder",
-    )
-    show_ranks: tuple[int, ...] | str | None = option(
-        None,
-        OUTPUT,
-        "ranks of this node whose own output the console shows too; or all",
-        checks.local_ranks,
-        metavar="I",
-        names="text",
-        kind="values",
-        flags=("--local-ranks-filter",),
-        default_text="none: it is in the ranks' logs",
-    )
-    profile: bool = switch(
-        OUTPUT, "time all ranks for 12 iterations: profile.json in the run folder, for Perfetto"
-    )
-    writers: tuple[str, ...] | None = named(
-        None,
-        OUTPUT,
-        "writers",
-        checks.names,
-        kind="values",
-        default_text="console, and tensorboard if installed",
-    )
-    observers: tuple[str, ...] = named((), OUTPUT, "observers", checks.names, kind="values")
-    no_plugins: tuple[str, ...] = named(
-        (), OUTPUT, "plugin to leave out; may be repeated", checks.names, kind="append"
-    )
-    video: bool = switch(
-        OUTPUT, "record videos of training, on rank 0: the same as --observer video", usual=True
-    )
-    video_length: int | None = number(
-        None,
-        OUTPUT,
+        START,
         "length of a video in environment steps: the same as video.length=N",
         1,
         default_text="200",
+        replaces=("video.length",),
     )
-    video_interval: int | None = number(
+    video_interval: int | None = WRITTEN.number(
         None,
-        OUTPUT,
+        START,
         "steps from the start of one video to the next: the same as video.interval=N",
         1,
         default_text="2000",
+        replaces=("video.interval",),
     )
 
     @property
@@ -365,10 +114,47 @@ class RunOptions:
             checked["plugins"] = by_plugin({**checked.get("plugins", {}), **sections})
         return cls(**with_num_gpus(with_video(with_coordinator(checked))))
 
-    def fields_of(self, resolved: type[Any]) -> dict[str, Any]:
-        """Return the options that a dataclass of the resolved run has too, by name."""
-        names = {item.name for item in dataclasses.fields(resolved)}
-        return {name: value for name, value in vars(self).items() if name in names}
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The options that the resolved run has, too, by name."""
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(Options)}
+
+
+def give_way(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Remove options of a file, or of the run before, that the user sets by another spelling.
+
+    Args:
+        before: the options that give way.
+        given: those of the user, plugins' by dotted key.
+    """
+    left = dict(before)
+    if is_section(VIDEO, left.get(VIDEO)):  # It must not be replaced by --video as a whole.
+        left |= {f"{VIDEO}.{option}": value for option, value in left.pop(VIDEO).items()}
+    for field in dataclasses.fields(RunOptions):
+        replaced = option_of(field).replaces
+        if field.name in given:
+            for name in replaced:
+                left.pop(name, None)
+        elif any("." in other and other in given for other in replaced):
+            left.pop(field.name, None)
+    if given.get(VIDEO) is False:
+        left = {key: value for key, value in left.items() if not key.startswith(f"{VIDEO}.")}
+        observers = checks.names("observers", left.get("observers") or ())
+        left["observers"] = [name for name in observers if name != VIDEO]
+    elif VIDEO in given.get("observers", ()):
+        left.pop(VIDEO, None)
+    return left
+
+
+def overlay(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a file, or of the run before, with the user's own, which win."""
+    own = {name: value for name, value in given.items() if name not in ("agent", "env", "plugins")}
+    own |= dict(flatten(given.get("plugins") or {}))
+    sections = {
+        name: {**dict(flatten(before.get(name) or {})), **dict(flatten(given.get(name) or {}))}
+        for name in ("agent", "env")
+    }
+    return {**give_way(before, own), **own, **sections}
 
 
 def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

@@ -15,8 +15,6 @@ from pathlib import Path
 from rltrain.errors import UsageError
 from rltrain_files.yaml import load_yaml
 
-__all__ = ["saved_variables", "unset", "user_config_file"]
-
 
 def user_config_file(environ: Mapping[str, str] = os.environ) -> Path:
     """Return the path of the file, which may not exist."""

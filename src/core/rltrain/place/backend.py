@@ -8,8 +8,6 @@ from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec
 
-__all__ = ["choose_backend", "how_to_share", "may_share"]
-
 
 def choose_backend(
     requested: RunOptions, registry: Registry, gpus_elsewhere: int | None
@@ -20,9 +18,6 @@ def choose_backend(
         requested: the options.
         registry: the installed plugins.
         gpus_elsewhere: the number of GPUs if the run is on another machine; None to count them.
-
-    Raises:
-        UsageError: no backend fits, or there is no GPU for it.
     """
     kind = (requested.device or "").partition(":")[0] or None
     fitting = _fitting(requested, registry)
@@ -61,11 +56,7 @@ def choose_backend(
 
 
 def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
-    """Return the backend that fits the framework for each kind of device: the usual one.
-
-    Raises:
-        UsageError: there are none, or it is not clear which.
-    """
+    """Return the backend that fits the framework for each kind of device: the usual one."""
     kind = (requested.device or "").partition(":")[0] or None
     if requested.backend is not None:
         candidates = [registry.get(BackendSpec, requested.backend)]
@@ -84,7 +75,7 @@ def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
     # Installing another must not change what a command does.
     fitting = [spec for spec in fitting if spec.usual] or fitting
     for device in {spec.device for spec in fitting}:
-        names = [spec.name for spec in fitting if spec.device == device]
+        names = dict.fromkeys(spec.name for spec in fitting if spec.device == device)
         if len(names) > 1:
             raise UsageError(
                 f"Several backends run {requested.framework} on {device}. Say which: --backend "
@@ -94,11 +85,7 @@ def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
 
 
 def _check_some(framework: str, candidates: list[BackendSpec], registry: Registry) -> None:
-    """Say what to install if no installed backend runs a framework.
-
-    Raises:
-        UsageError: none does.
-    """
+    """Say what to install if no installed backend runs a framework."""
     ready = sorted({spec.framework for spec in candidates})
     if framework in ready:
         return
@@ -128,9 +115,6 @@ def may_share(
         backend: that of the run.
         ranks: how many this node has; those that are not a number follow the devices.
         gpus: the devices that were chosen.
-
-    Raises:
-        UsageError: they cannot share them here.
     """
     named = requested.backend is not None and isinstance(ranks, int)
     if not (named and backend.cannot_share and gpus and int(ranks or 0) > len(gpus)):

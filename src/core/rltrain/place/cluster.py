@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import itertools
 import socket
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,9 +15,7 @@ from rltrain.plugins import ours
 from rltrain.plugins.registry import Registry
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
-from rltrain_ranks.machine.network import own_address
-
-__all__ = ["Found", "find_place", "join"]
+from rltrain_ranks.machine import own_address
 
 Found = tuple[ClusterSpec, StartedRank | StartedNode]
 """A cluster, and the place that it gives this process."""
@@ -28,11 +27,6 @@ def find_place(
     requested: RunOptions, registry: Registry, environ: Mapping[str, str]
 ) -> Found | None:
     """Return the cluster that started this process as one of several; None if none did.
-
-    Args:
-        requested: `cluster` and `framework` are read.
-        registry: the installed plugins.
-        environ: the environment variables.
 
     Raises:
         UsageError: two clusters disagree, variables are incomplete, or the ranks are of another
@@ -53,7 +47,7 @@ def find_place(
     if requested.distributed and _numbered(requested):
         specs = [spec for spec in specs if spec.order == 0]
     for _, row in itertools.groupby(specs, key=lambda each: each.order):
-        places = list(_places(requested, row, environ))
+        places = list(_places(requested, row, registry, environ))
         for (a, first), (b, second) in itertools.pairwise(places):
             if not _agree(first, second):
                 raise UsageError(
@@ -70,11 +64,7 @@ def find_place(
 
 
 def _check_read(registry: Registry, environ: Mapping[str, str]) -> None:
-    """Refuse to train alone where a cluster has set variables that nothing here reads.
-
-    Raises:
-        UsageError: the plugin that reads them is not installed.
-    """
+    """Refuse to train alone where a cluster has set variables that nothing here reads."""
     installed = {record.distribution for record in registry.records}
     for plugin, names in ours.NODES.items():
         told = tuple(name for name in names if environ.get(name) and environ[name] != names[name])
@@ -96,16 +86,6 @@ def join(
 
     Flags come first: a task that is told to start ranks is a node, and nodes that the user has
     counted and numbered are believed.
-
-    Args:
-        requested: the options.
-        found: what has started this process.
-        environ: the environment variables.
-        needs_master: whether ranks that something else has started meet at an address.
-
-    Raises:
-        UsageError: the ranks would each train alone, the flags and the cluster contradict each
-            other, or nobody says where the ranks meet.
     """
     if found is None:
         return requested, None
@@ -130,13 +110,16 @@ def join(
 
 
 def _places(
-    requested: RunOptions, specs: Iterable[ClusterSpec], environ: Mapping[str, str]
+    requested: RunOptions,
+    specs: Iterable[ClusterSpec],
+    registry: Registry,
+    environ: Mapping[str, str],
 ) -> Iterator[Found]:
-    """Yield what each cluster finds."""
-    for spec in specs:
-        place = spec.find(environ)
-        if place is None:
-            continue
+    """Yield what each cluster finds. Where its variables are set, one that fails is an error."""
+    specs = list(specs)
+    set_here = [x.name for x in specs if any(fnmatch.filter(environ, y) for y in x.variables)]
+    found: Iterator[Found] = registry.ask(specs, lambda spec: spec.find(environ), set_here)
+    for spec, place in found:
         if spec.frameworks and requested.framework not in spec.frameworks:
             if isinstance(place, StartedRank) and place.world.world_size > 1:
                 raise UsageError(

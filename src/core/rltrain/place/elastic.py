@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 
+from rltrain.config import checks
+from rltrain.config.checks import flag
 from rltrain.errors import UsageError
-from rltrain.options import checks
-from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
 
-__all__ = ["settle_nodes"]
-
+_MEET = "the nodes meet at --rdzv-endpoint, and are numbered anew each time"
+_CHANGES = "the number of ranks changes during the run. Instead:"
 _FIXED = {
-    "node_rank": "the nodes are numbered anew each time they meet",
-    "master_addr": "the nodes meet at --rdzv-endpoint",
-    "master_port": "the nodes meet at --rdzv-endpoint",
-    "total_envs": "the number of ranks changes during the run. Instead: --num-envs",
-    "scale_iterations": "the number of ranks changes during the run. Instead: --max-iterations",
+    **dict.fromkeys(("node_rank", "master_addr", "master_port"), _MEET),
+    "total_envs": f"{_CHANGES} --num-envs",
+    "scale_iterations": f"{_CHANGES} --max-iterations",
 }
 """Options that have no meaning while nodes come and go, and why."""
 
 
 def settle_nodes(requested: RunOptions) -> RunOptions:
-    """Check the options of a range of nodes, and return them with what the range implies.
-
-    Raises:
-        UsageError: an option is missing, or does not fit.
-    """
+    """Check the options of a range of nodes, and return them with what the range implies."""
     if requested.min_nodes is None:
         return requested
     typed, usual = f"--nnodes {requested.nnodes}", RunOptions()

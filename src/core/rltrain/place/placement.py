@@ -7,24 +7,17 @@ from collections.abc import Mapping
 from typing import Literal, TypeVar
 
 from rltrain.config import Placement
+from rltrain.config.checks import flag
+from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
-from rltrain.options.checks import flag
 from rltrain.options.run import RunOptions
 from rltrain.place.backend import choose_backend, how_to_share, may_share
 from rltrain.place.cluster import find_place, join
+from rltrain.plugins.manager import usual_of
 from rltrain.plugins.registry import Registry
-from rltrain.plugins.usual import usual_of
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
 from rltrain.types import World
 from rltrain_ranks.devices import count_ranks, rank_device, select_gpus
-
-__all__ = ["check_shown", "choose_launcher", "of_framework", "place", "unplaced"]
-
-_OF_THE_NODES = (
-    *("node_rank", "master_addr", "master_port", "coordinator_address", "local_addr", "cluster"),
-    *("rdzv_backend", "rdzv_endpoint", "rdzv_id"),
-)
-"""What a launcher that starts all nodes settles itself: which they are, and where they meet."""
 
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
@@ -92,11 +85,7 @@ def place(
 
 
 def _on_other_machines(requested: RunOptions) -> tuple[RunOptions, int]:
-    """Return the options of a run whose launcher starts all nodes, and the GPUs that each needs.
-
-    Raises:
-        UsageError: the number of ranks is missing, or this machine's GPUs are named.
-    """
+    """Return the options of a run whose launcher starts all nodes, and the GPUs that each needs."""
     if isinstance(requested.gpu_ids, tuple) or requested.gpu_ids == "all":
         raise UsageError(
             f"--gpu-ids: the launcher {requested.launcher} starts the ranks on other machines. "
@@ -119,11 +108,7 @@ def _on_other_machines(requested: RunOptions) -> tuple[RunOptions, int]:
 def check_shown(
     shown: tuple[int, ...] | str | None, placement: Placement, world: World | None
 ) -> None:
-    """Refuse to show ranks that this node does not have.
-
-    Raises:
-        UsageError: it does not have one of them.
-    """
+    """Refuse to show ranks that this node does not have."""
     ranks = world.local_world_size if world is not None else int(placement.nproc_per_node or 1)
     missing = [rank for rank in shown or () if isinstance(rank, int) and rank >= ranks]
     if missing:
@@ -134,11 +119,7 @@ def check_shown(
 
 
 def _as_distributed(requested: RunOptions) -> RunOptions:
-    """Turn on --distributed if several GPUs are named, as mjlab does.
-
-    Raises:
-        UsageError: an option of several ranks was given without it.
-    """
+    """Turn on --distributed if several GPUs are named, as mjlab does."""
     if requested.gpu_ids == "none":
         requested = dataclasses.replace(requested, device="cpu")
     if isinstance(requested.gpu_ids, tuple) and len(requested.gpu_ids) > 1:
@@ -173,17 +154,13 @@ def unplaced(requested: RunOptions, backend: str, kind: str) -> Placement:
         "node_rank": requested.node_rank or 0,
         "nproc_per_node": None,
     }
-    return Placement(**requested.fields_of(Placement) | settled)
+    return Placement(**requested.shared | settled)
 
 
 def choose_launcher(
     requested: RunOptions, backend: BackendSpec, registry: Registry
 ) -> LauncherSpec:
-    """Return the requested launcher, or the backend's own.
-
-    Raises:
-        UsageError: it does not fit the framework, or lacks an option that was given.
-    """
+    """Return the requested launcher, or the backend's own."""
     spec = of_framework(requested, registry, LauncherSpec, "launcher", backend.name)
     if requested.min_nodes is not None and ("min_nodes" in spec.lacks or spec.starts_nodes):
         raise UsageError(
@@ -191,7 +168,7 @@ def choose_launcher(
             "Give one number, or choose a launcher whose nodes may come and go (--launcher)."
         )
     defaults = RunOptions()
-    for name in (*spec.lacks, *(_OF_THE_NODES if spec.starts_nodes else ())):
+    for name in (*spec.lacks, *(scoped(RunOptions, Scope.MEETING) if spec.starts_nodes else ())):
         value = getattr(requested, name)
         if name == "max_restarts" and requested.nnodes == 1:
             continue  # On one node rltrain starts all launchers' ranks again.
@@ -214,16 +191,6 @@ def of_framework(
     """Return the requested launcher or gradient sync, or the usual one.
 
     Installing another plugin must not change what a command does: the usual one is declared.
-
-    Args:
-        requested: the options.
-        registry: the installed plugins.
-        kind: of what is returned.
-        option: its name.
-        backend: that of the run.
-
-    Raises:
-        UsageError: it is not installed, does not work with the framework, or none is usual.
     """
     framework = requested.framework
     able = " or ".join(

@@ -9,26 +9,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rltrain.config import Placement
-from rltrain.launch.met import meetings
+from rltrain.config.declare import Scope, scoped
+from rltrain.launch import meetings
 from rltrain.options.run import RunOptions
 from rltrain.place.cluster import find_place, join
 from rltrain.place.placement import unplaced
+from rltrain.plugins.manager import usual_of
 from rltrain.plugins.registry import Registry, discover
-from rltrain.plugins.usual import usual_of
 from rltrain.specs import BackendSpec, LauncherSpec, load_object
 from rltrain.types import World
 from rltrain_files.secrets.hiding import hide_in_text
 
-__all__ = ["of_the_nodes", "telling_others"]
 
-_MORE = ("distributed", "framework", "cluster", "num_gpus")
-"""Options that, besides those of `Placement`, decide where ranks meet."""
-
-
-def of_the_nodes() -> tuple[str, ...]:
-    """Return the names of the options that decide where ranks, or nodes, meet."""
-    names = {field.name for field in dataclasses.fields(Placement)} | set(_MORE)
-    return tuple(each.name for each in dataclasses.fields(RunOptions) if each.name in names)
+def of_the_ranks() -> list[str]:
+    """Return the names of the options that decide where ranks meet."""
+    return scoped(RunOptions, Scope.RANKS)
 
 
 @contextlib.contextmanager
@@ -50,7 +45,7 @@ def telling_others(options: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
 
 
 def _tell(options: Mapping[str, Any], error: Exception) -> None:
-    names = of_the_nodes()
+    names = of_the_ranks()
     given = {name: value for name, value in options.items() if name in names}
     requested = RunOptions.from_mapping(given)
     registry = discover(requested.no_plugins)

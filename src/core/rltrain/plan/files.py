@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
@@ -15,8 +13,9 @@ from rltrain.plan.loading import check_fits
 from rltrain.plan.upgrades import changed_versions
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
-from rltrain.storage.checkpoints import read_state
-from rltrain.storage.finding import CHOICES, find_checkpoint, latest_of_name
+from rltrain.storage.checkpoint import Checkpoint
+from rltrain.storage.checkpoints import INDEX
+from rltrain.storage.finding import CHOICES, find_checkpoint
 from rltrain.storage.limits import over_by
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
@@ -24,18 +23,12 @@ from rltrain.types import TaskInfo, World
 from rltrain_files.reading import no_file
 from rltrain_files.terminal import note, one_line
 
-__all__ = ["check_checkpoint", "check_run_name", "in_a_child", "recognizes", "resolve_files"]
-
 _SHOWN = 60
 """Characters of what is wrong that a message repeats."""
 
 
 def check_run_name(name: str | None) -> None:
-    """Check that a name can be part of a folder's name, and of a line that names the folder.
-
-    Raises:
-        UsageError: it cannot.
-    """
+    """Check that a name can be part of a folder's name, and of a line that names the folder."""
     if not name:
         return
     shown = one_line(name) if len(name) <= _SHOWN else f"{one_line(name[:_SHOWN])}..."
@@ -52,89 +45,73 @@ def check_run_name(name: str | None) -> None:
 
 def resolve_files(
     config: RunConfig,
-    library: LibrarySpec,
     task: TaskInfo,
     registry: Registry,
     world: World | None,
     iterations: int | None,
-) -> RunConfig:
-    """Check what the run reads and writes; find the checkpoint that the options mean.
-
-    Raises:
-        UsageError: something cannot be read or written, or is of the wrong kind.
-    """
-    check_writable("log_root", config.log_root)
+    found: Checkpoint | None,
+) -> tuple[RunConfig, Checkpoint | None]:
+    """Check what the run reads and writes; find its checkpoint, if --resume has `found` none."""
+    whose = f" (of --resume {config.resume}, unless you have given it)" if config.resume else ""
+    check_writable("log_root", config.log_root, whose)
     if config.rank_log_dir is not None:
         check_writable("rank_log_dir", config.rank_log_dir)
+    if config.auto_resume and config.run_name is None:
+        raise UsageError(
+            "--auto-resume: add --run-name NAME. Runs with the same name go on from each other."
+        )
     # Only rank 0 looks for it, and sends it to the others, which could find a later one.
     root = world.is_root if world is not None else config.node_rank == 0
-    path = config.checkpoint
-    if config.auto_resume:
-        if config.run_name is None:
-            raise UsageError(
-                "--auto-resume: add --run-name NAME. Runs with the same name go on from each other."
-            )
-        path = latest_of_name(config, note) or path
-    if path is None or not root:
-        return config
-    if path in CHOICES:
-        path = str(find_checkpoint(path, config.log_root, config.library, config.task, note))
-    in_child = in_a_child(config, world, registry)
-    state = check_checkpoint(path, config, library, task, registry, in_child)
+    found = (found or find_checkpoint(config, note)) if root else None
+    if found is None:
+        return config, None
+    check_checkpoint(found, config, task, registry, world)
+    if not config.distributed:  # It would make its run folder first.
+        check_fits(found, config, task)
     # With --auto-resume, the ranks find that the run is over, all of them: that is no mistake.
-    if state is not None and not config.auto_resume:
-        _check_limits(path, config, iterations, state["iteration"])
-    changed = changed_versions(Path(path), config, registry)
+    if not config.auto_resume:
+        _check_limits(found, config, iterations)
+    changed = changed_versions(found.path, config, registry)
     if changed is not None:
         note(changed)
-    return dataclasses.replace(config, checkpoint=path)
+    return dataclasses.replace(config, checkpoint=str(found)), found
 
 
-def _check_limits(path: str, config: RunConfig, iterations: int | None, done: int) -> None:
+def _check_limits(checkpoint: Checkpoint, config: RunConfig, iterations: int | None) -> None:
     """Refuse to go on with a run that is over by its limits."""
-    limit = over_by(path, config, iterations)
+    limit = over_by(checkpoint, config, iterations)
     if limit.startswith("--max-iterations"):
-        iterations_left(int(iterations or 0), done)
+        iterations_left(int(iterations or 0), (checkpoint.state or {})["iteration"])
     if limit:
         raise UsageError(
-            f"--checkpoint {path}: its run is over: {limit} has ended it. To go on, give another "
-            "value, or an earlier checkpoint."
+            f"--checkpoint {checkpoint.path}: its run is over: {limit} has ended it. To go on, "
+            "give another value, or an earlier checkpoint."
         )
 
 
-def in_a_child(config: RunConfig, world: World | None, registry: Registry) -> bool:
-    """Return whether what needs the framework is to be checked in a child process.
-
-    The launcher imports no framework, and a rank that joins may have to join first.
-    """
-    joins_first = registry.get(BackendSpec, config.backend).joins_first
-    return config.distributed and (world is None or joins_first)
-
-
 def check_checkpoint(
-    path: str,
+    checkpoint: Checkpoint,
     config: RunConfig,
-    library: LibrarySpec,
     task: TaskInfo,
     registry: Registry,
-    in_child: bool,
-) -> dict[str, Any] | None:
+    world: World | None,
+) -> None:
     """Check that a file is a checkpoint of a run's library and framework.
 
-    Where ranks are to be started, check that it fits the run, too. A single process finds that out
-    as soon.
-
-    Returns:
-        The state that was saved with it, if there is one.
-
-    Raises:
-        UsageError: it is not, or it cannot be read.
+    Where ranks are to be started, check that it fits the run, too.
     """
+    # The launcher imports no framework, and a rank that joins may have to join first.
+    joins_first = registry.get(BackendSpec, config.backend).joins_first
+    in_child = config.distributed and (world is None or joins_first)
+    path = str(checkpoint.path)
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
         in_it = f" Name a file in it, or go on with a run: --resume {path}."
         instead = in_it if os.path.isdir(path) else suggest(path, CHOICES)
+        if os.path.isfile(os.path.normpath(f"{path}/../../{INDEX}")):
+            instead = " A run with --keep removes older ones: type the command again, or name one."
         raise UsageError(f"--checkpoint {path}: {no_file(path)}.{instead}")
-    state = read_state(Path(path), config.trust_checkpoint)
+    state = checkpoint.state
+    library = registry.get(LibrarySpec, config.library)
     _check_library(path, library, registry, in_child, config.trust_checkpoint)
     before = state["circumstances"].get("framework") if state else None
     if before not in (None, config.framework):
@@ -144,19 +121,11 @@ def check_checkpoint(
             f"whose models and optimizers differ. Give --framework {shown}."
         )
     if in_child:
-        check_fits(path, config, task, state["circumstances"] if state else {})
-    return state
+        check_fits(checkpoint, config, task)
 
 
 def recognizes(library: LibrarySpec, path: str, trusted: bool, in_child: bool) -> bool:
-    """Return whether a library declares how its checkpoints look, and a file looks so.
-
-    Args:
-        library: the library.
-        path: the file.
-        trusted: see `rltrain.storage.checkpoints.read_state`.
-        in_child: see `preflight`.
-    """
+    """Return whether a library declares how its checkpoints look, and a file looks so."""
     if library.read_checkpoint is None or not library.checkpoint_keys:
         return False
     found = preflight(library.read_checkpoint, path, trusted, in_child=in_child)

@@ -7,10 +7,8 @@ import dataclasses
 from rltrain.errors import UsageError, suggest
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import Registry
-from rltrain.specs import LibrarySpec
+from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
-
-__all__ = ["DEFAULT_LIBRARY", "choose_agent", "choose_library", "get_library"]
 
 DEFAULT_LIBRARY = "rl_games"
 """The library of tasks whose authors chose none."""
@@ -20,11 +18,7 @@ _AS_REGISTERED = "_cfg_entry_point"
 
 
 def choose_agent(requested: RunOptions, task: TaskInfo) -> tuple[RunOptions, TaskInfo]:
-    """Return the options and the task with the set of options that the user chose by --agent.
-
-    Raises:
-        UsageError: there is no such set, or the user named another library or algorithm.
-    """
+    """Return the options and the task with the set of options that the user chose by --agent."""
     if requested.agent_key is None:
         return requested, task
     key, agents = requested.agent_key.removesuffix(_AS_REGISTERED), task.agents
@@ -57,9 +51,6 @@ def choose_library(
     """Return the library, its algorithm, and whose choice it was, if not the user's.
 
     The user's; else that of the task's authors, if it can train this run; else the usual one.
-
-    Raises:
-        UsageError: the library or its algorithm cannot be used.
     """
     if requested.library is not None:
         return *get_library(requested.library, requested, registry), ""
@@ -83,11 +74,7 @@ def _of_authors(task: TaskInfo, registry: Registry) -> str | None:
 
 
 def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[LibrarySpec, str]:
-    """Return a library, and its algorithm.
-
-    Raises:
-        UsageError: it is not ready, or has neither the framework nor the algorithm.
-    """
+    """Return a library, and its algorithm."""
     try:
         library = registry.get(LibrarySpec, name)
     except UsageError as error:
@@ -116,3 +103,23 @@ def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[L
             f"{suggest(requested.algorithm or '', library.algorithms)}"
         )
     return library, algorithm
+
+
+def check_framework(
+    requested: RunOptions, chosen: LibrarySpec, suite: SuiteSpec, registry: Registry
+) -> None:
+    """Refuse a framework whose arrays the environments cannot return."""
+    if requested.framework in suite.frameworks:
+        return
+    framework = suite.frameworks[0]
+    able = [spec.name for spec in registry.all(LibrarySpec) if framework in spec.frameworks]
+    library = chosen.name if chosen.name in able else " or ".join(able)
+    instead = (
+        f"Give --framework {framework} --library {library}."
+        if able
+        else f"No installed library works with {framework}."
+    )
+    raise UsageError(
+        f"--framework {requested.framework}: the environments of the suite {suite.name} support "
+        f"{' and '.join(suite.frameworks)} only. {instead}"
+    )

@@ -8,43 +8,40 @@ from types import SimpleNamespace
 from typing import Any
 
 from rltrain.config import RunConfig
+from rltrain.config.declare import Scope, scoped
 from rltrain.errors import DoesNotFit
 from rltrain.launch.preflight import preflight
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec
+from rltrain.storage.checkpoint import Checkpoint
+from rltrain.storage.given import agent_for_state
 from rltrain.types import TaskInfo, World
 
-__all__ = ["check_fits", "misfit"]
 
-_OF_POLICY = ("library", "algorithm", "framework", "agent", "task", "suite", "env", "no_plugins")
-"""What a policy depends on, of a run's config."""
-
-
-def check_fits(path: str, config: RunConfig, task: TaskInfo, before: Mapping[str, Any]) -> None:
+def check_fits(checkpoint: Checkpoint, config: RunConfig, task: TaskInfo) -> None:
     """Load the policy of a checkpoint in a child process, for the spaces that a suite tells.
 
-    Args:
-        path: the checkpoint.
-        config: the run.
-        task: with images, a suite may tell of a part of the observations: nothing is checked then.
-        before: the circumstances in which it was saved, as far as known.
-
-    Raises:
-        DoesNotFit: its parts have other names or sizes than the run's.
+    With the options that it was saved with, it fits. Of a task with images, a suite may tell of a
+    part of the observations: nothing is checked then.
     """
+    state = checkpoint.state
+    before: Mapping[str, Any] = state["circumstances"] if state else {}
     same = all(before.get(name) == getattr(config, name) for name in ("task", "algorithm"))
+    same &= (state or {}).get("agent") in (None, agent_for_state(config))
     if same or task.has_images or task.observations is None or task.actions is None:
         return
-    given = {name: getattr(config, name) for name in _OF_POLICY}
-    given |= {"checkpoint": path, "trust_checkpoint": config.trust_checkpoint}
+    kept = {name: getattr(config, name) for name in scoped(RunConfig, Scope.KEPT)}
+    of_run = {"agent": config.agent, "no_plugins": config.no_plugins}
+    start = {"checkpoint": str(checkpoint.path), "trust_checkpoint": config.trust_checkpoint}
     known = {
         "action": task.action,
         "actions": task.actions,
         "observations": {name: (x.shape, x.dtype) for name, x in task.observations.items()},
     }
     placed = {"backend": config.backend, "grad_sync": config.grad_sync, "num_envs": 1}
-    reason = preflight("rltrain.plan.loading:misfit", given | placed, known, in_child=True)
+    given = kept | of_run | start | placed
+    reason = preflight("rltrain.plan.loading:misfit", given, known, in_child=True)
     if reason is None:
         return
     other = before.get("task")

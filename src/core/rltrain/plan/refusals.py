@@ -10,16 +10,11 @@ from rltrain.options.aliases import chosen_by
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, ObserverSpec, Refusal, SuiteSpec
 from rltrain.types import TaskInfo
-
-__all__ = ["check_refusals"]
+from rltrain_files.dotted import get_dotted
 
 
 def check_refusals(config: RunConfig, task: TaskInfo, registry: Registry) -> None:
-    """Refuse what the run's library or one of its observers says cannot work.
-
-    Raises:
-        UsageError: it cannot; the message says why, and what works.
-    """
+    """Refuse what the run's library or one of its observers says cannot work."""
     _check(registry.get(LibrarySpec, config.library).refuses, config, task)
     for name in config.observers:
         observer = registry.get(ObserverSpec, name)
@@ -31,7 +26,9 @@ def check_refusals(config: RunConfig, task: TaskInfo, registry: Registry) -> Non
 def _check(refusals: Iterable[Refusal], config: RunConfig, task: TaskInfo) -> None:
     for refusal in refusals:
         if refusal.applies(config, task):
-            raise UsageError(f"{refusal.name}: {refusal.reason} Instead: {refusal.instead}")
+            value = get_dotted(config.agent, refusal.option, None) if refusal.option else None
+            given = f" (agent.{refusal.option}={value})" if value is not None else ""
+            raise UsageError(f"{refusal.name}{given}: {refusal.reason} Instead: {refusal.instead}")
 
 
 def _check_renders(observer: str, suite: str, task: TaskInfo, registry: Registry) -> None:
@@ -47,4 +44,20 @@ def _check_renders(observer: str, suite: str, task: TaskInfo, registry: Registry
     raise UsageError(
         f"{chosen_by(observer)}: the suite {suite} does not render its environments. "
         f"Leave it out.{others}"
+    )
+
+
+def check_rollback(config: RunConfig) -> None:
+    """Refuse to go back to a checkpoint without a restart."""
+    if config.on_nonfinite != "rollback" or config.max_restarts:
+        return
+    add = "Add --max-restarts N" if config.distributed else "Add --distributed --max-restarts N"
+    if config.distributed and config.launcher is None:
+        add = (
+            f"{config.cluster} does that: give it --max-restarts N, and the ranks --auto-resume "
+            "--run-name NAME --on-nonfinite stop"
+        )
+    raise UsageError(
+        "--on-nonfinite rollback: to go back to the newest checkpoint, the ranks start again. "
+        f"{add}; or --on-nonfinite skip."
     )

@@ -1,9 +1,10 @@
-"""The size of a run: environments, mini-batches and iterations, and how they scale."""
+"""The size of a run: environments, mini-batches, iterations, how they scale, and memory."""
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,22 +15,15 @@ from rltrain.specs import LibrarySpec
 from rltrain.types import Iteration, TaskInfo, World
 from rltrain_files.dotted import get_dotted, set_dotted
 
-__all__ = [
-    "envs_per_rank",
-    "number_of_ranks",
-    "resolve_iteration",
-    "scale_iterations",
-    "scale_mini_batches",
-    "written_for",
-]
+_FLOAT = 4
+"""Bytes per number, except in uint8 images: libraries store float32."""
+
+_SCALARS = 6
+"""Numbers per row: reward, value, return, advantage, log-probability, and end of episode."""
 
 
 def envs_per_rank(options: RunOptions, task: TaskInfo, ranks: int) -> int:
-    """Return the number of environments per rank.
-
-    Raises:
-        UsageError: the total cannot be divided over the ranks.
-    """
+    """Return the number of environments per rank."""
     if options.total_envs is None:
         return options.num_envs or task.num_envs
     share, rest = divmod(options.total_envs, ranks)
@@ -57,11 +51,7 @@ def written_for(agent: Mapping[str, Any], library: LibrarySpec, task: TaskInfo) 
 
 
 def scale_mini_batches(config: RunConfig, library: LibrarySpec, num_envs: int) -> RunConfig:
-    """Keep the number of mini-batches that the options give for `num_envs` environments.
-
-    Raises:
-        UsageError: there are no mini-batches, or their number cannot be kept.
-    """
+    """Keep the number of mini-batches that the options give for `num_envs` environments."""
     if library.scale_mini_batches is not None:
         agent = library.scale_mini_batches(config.agent, num_envs, config.num_envs)
         config = dataclasses.replace(config, agent=agent)
@@ -75,11 +65,7 @@ def scale_mini_batches(config: RunConfig, library: LibrarySpec, num_envs: int) -
 
 
 def scale_iterations(config: RunConfig, library: LibrarySpec, ranks: int) -> RunConfig:
-    """Divide the number of iterations by the number of ranks, also in the library's options.
-
-    Raises:
-        UsageError: there is nothing to scale.
-    """
+    """Divide the number of iterations by the number of ranks, also in the library's options."""
     if config.total_envs is not None:
         raise UsageError(
             "--scale-iterations: with --total-envs an iteration has the same experience on any "
@@ -113,3 +99,34 @@ def number_of_ranks(placement: Placement, world: World | None) -> int:
     While nodes are away, there are fewer.
     """
     return world.world_size if world else (placement.nproc_per_node or 1) * placement.nnodes
+
+
+def estimate_memory(iteration: Iteration, task: TaskInfo, num_envs: int) -> str | None:
+    """Describe about how much memory a rank's rollouts or its replay buffer take.
+
+    Returns:
+        The text, or None if the observations are unknown before the environment is made.
+    """
+    if task.observations is None:
+        return None
+    observed = sum(
+        math.prod(group.shape)
+        * (iteration.image_bytes if group.is_image and group.dtype == "uint8" else _FLOAT)
+        for group in task.observations.values()
+    )
+    # For a continuous action, libraries also store the distribution: its mean and its deviation.
+    action = 3 * sum(task.actions or (1,)) if task.action == "continuous" else 1
+    rest = _FLOAT * (action + _SCALARS)
+    if iteration.replay_rows is not None:
+        total = iteration.replay_rows * (2 * observed + rest)
+        return f"about {_readable(total)} a rank for the replay buffer"
+    total = iteration.steps * num_envs * (observed + rest)
+    return f"about {_readable(total)} a rank for rollouts"
+
+
+def _readable(count: int) -> str:
+    unit, size = next(
+        ((unit, size) for unit, size in (("GB", 1e9), ("MB", 1e6)) if count >= size), ("kB", 1e3)
+    )
+    number = count / size
+    return f"{number:.2g} {unit}" if number < 10 else f"{number:.0f} {unit}"

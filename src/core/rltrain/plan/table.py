@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from rltrain.plan.memory import estimate_memory
-from rltrain.plan.resolve import Plan
-from rltrain.plan.sizes import number_of_ranks
+from rltrain.plan.draft import Plan
+from rltrain.plan.sizes import estimate_memory, number_of_ranks
 from rltrain.plugins.options import make_options
 from rltrain.specs import BackendSpec, ObserverSpec, load_object
-from rltrain.types import Iteration
+from rltrain.types import Iteration, TaskInfo
+from rltrain_files.dotted import leaves
 from rltrain_files.secrets.hiding import hide
-from rltrain_ranks.machine.cores import crowding
+from rltrain_ranks.machine import crowding
 
-__all__ = ["plan_table"]
-
+_LISTED = 12
+"""Options of a layer that are listed by name."""
 
 _FEW = "as many as the networks' sizes pay for; OMP_NUM_THREADS sets them"
 
 
-def plan_table(plan: Plan) -> str:
-    """Return the plan, one line for each choice, followed by the options as YAML."""
+def plan_table(plan: Plan, layers: Mapping[str, Sequence[str]] | None = None) -> str:
+    """Return the plan, one line for each choice, followed by the options as YAML.
+
+    Args:
+        plan: the plan.
+        layers: the options that the command line, variables and a file set, by dotted key. Those of
+            the plan that none of them sets are of the run that is resumed. None leaves them out.
+    """
     from omegaconf import OmegaConf
 
-    config = plan.config
+    config, whose = plan.config, f" ({plan.library_from})" if plan.library_from else ""
+    set_by = _set_by(plan, layers) if layers else ""
     rows = [
-        ("library", f"{config.library}, {config.algorithm}, on {config.framework}{_choice(plan)}"),
+        ("library", f"{config.library}, {config.algorithm}, on {config.framework}{whose}"),
         ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
+        ("observations", _observed(plan.task)),
         ("ranks", _ranks(plan)),
         *_gpus(plan),
         *_cores(plan),
@@ -39,6 +47,7 @@ def plan_table(plan: Plan) -> str:
         *_details(plan),
         ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
         ("options", plan.options_from),
+        *([("set by", set_by)] if set_by else []),
         ("checkpoint", config.checkpoint or "none"),
         ("writers", ", ".join(config.writers) or "none"),
         ("observers", ", ".join(_observer(name, plan) for name in config.observers) or "none"),
@@ -56,6 +65,32 @@ def plan_table(plan: Plan) -> str:
     return f"{table}\n\n{options.rstrip()}\n\nNothing was started (--dry-run)."
 
 
+def _set_by(plan: Plan, layers: Mapping[str, Sequence[str]]) -> str:
+    """Say where the user's options are from; of one that is set twice, the last one counts."""
+    found: dict[str, list[str]] = {}
+    for key, value in leaves(plan.options):
+        name = key.replace(".+", ".")
+        setting = (
+            layer
+            for layer, names in layers.items()
+            if any(name == each or name.startswith(f"{each}.") for each in names)
+        )
+        if value not in (None, (), []):
+            found.setdefault(next(setting, f"--resume {plan.config.resume}"), []).append(name)
+    return "; ".join(
+        f"{layer}: {', '.join(names) if len(names) <= _LISTED else f'{len(names)} options'}"
+        for layer, names in found.items()
+    )
+
+
+def _observed(task: TaskInfo) -> str:
+    """Return the sizes of observations and actions, as far as they are known."""
+    seen = sorted((task.observations or {}).items(), key=lambda item: item[0] != "policy")
+    groups = [f"{name} {' x '.join(map(str, group.shape)) or 1}" for name, group in seen]
+    actions = " x ".join(map(str, task.actions or ("?",)))
+    return f"{', '.join(groups) or '?'}; actions {actions}"
+
+
 def _details(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the rows on what an iteration learns from, as far as they are known."""
     config, iteration = plan.config, plan.iteration
@@ -68,21 +103,14 @@ def _details(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "mini-batches", _mini_batches(plan, iteration)
 
 
-def _choice(plan: Plan) -> str:
-    """Say whose choice the library was, if not the user's."""
-    return f" ({plan.library_from})" if plan.library_from else ""
-
-
 def _advice(plan: Plan) -> str:
     """Name installed backends that may suit the run better."""
     own = plan.registry.get(BackendSpec, plan.config.backend)
-    given = [
-        f" ({spec.advice(plan.config)}: --backend {spec.name})"
-        for spec in plan.registry.all(BackendSpec)
-        if spec.framework == own.framework and spec is not own
-        if spec.advice is not None and spec.advice(plan.config) is not None
+    others = [
+        x for x in plan.registry.all(BackendSpec) if x.framework == own.framework and x != own
     ]
-    return "".join(given)
+    given = plan.registry.ask(others, lambda spec: spec.advice and spec.advice(plan.config))
+    return "".join(f" ({advice}: --backend {spec.name})" for spec, advice in given)
 
 
 def _ranks(plan: Plan) -> str:

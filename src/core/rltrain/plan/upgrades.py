@@ -15,8 +15,6 @@ from rltrain.plugins.registry import Registry
 from rltrain.specs import LauncherSpec
 from rltrain.storage.manifest import read_manifest, versions
 
-__all__ = ["changed_versions"]
-
 _LONGEST = 60
 """Characters of a version. The manifest may be somebody else's."""
 
@@ -26,11 +24,6 @@ def changed_versions(checkpoint: Path, config: RunConfig, registry: Registry) ->
 
     Python, rltrain, the run's own plugins and what they adapt are compared, the framework among
     them. None if nothing has changed, or the manifest does not say.
-
-    Args:
-        checkpoint: from which the run goes on.
-        config: the run that goes on.
-        registry: the installed plugins.
     """
     manifest = read_manifest(checkpoint.parent.parent) or {}
     recorded = manifest.get("versions")

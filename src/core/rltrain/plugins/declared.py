@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import sys
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from types import UnionType
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 import pluggy
 
 from rltrain.dialects import Dialect
-from rltrain.errors import PluginError
+from rltrain.errors import PluginError, RltrainError, in_a_line
 from rltrain.hookspecs import API_LEVEL, DeclarationHooks
 from rltrain.plugins.contract import breaches, face_of
 from rltrain.plugins.installed import InstalledPlugin, adapted
 from rltrain.specs import KINDS, LibrarySpec, Spec
 
-__all__ = ["UnmetLevel", "declarations", "heavy_for", "hooks_of"]
+SpecT = TypeVar("SpecT", bound=Spec)
 
 HEAVY = {"gymnasium", "jax", "numpy", "torch"}
 """What a plugin's module must not import, besides the library that it adapts."""
@@ -31,7 +35,7 @@ class UnmetLevel(PluginError):
 @functools.lru_cache
 def hooks_of(plugin: InstalledPlugin) -> Any:
     """Import a plugin's module and return the callers of its hooks."""
-    found = plugin.load()
+    found = plugin.point.load() if plugin.given is None else plugin.given
     if (level := getattr(found, "rltrain_api", 0)) > API_LEVEL:
         has = f"but the installed rltrain has {API_LEVEL}: pip install --upgrade rltrain"
         raise UnmetLevel(f"needs rltrain_api = {level}, {has}")
@@ -68,7 +72,65 @@ def declarations(plugin: InstalledPlugin) -> tuple[tuple[Spec, ...], tuple[str, 
         _check_spec(spec)
     if not all(isinstance(each, Dialect) for each in dialects):
         raise PluginError(f"rltrain_dialect must return a rltrain.dialects.Dialect; got {dialects}")
-    return tuple(specs), tuple(name for name in absent if name in sys.modules)
+    heavy = tuple(name for name in absent if name in sys.modules)
+    return tuple(_with_guards(spec, plugin) for spec in specs), heavy
+
+
+def _with_guards(spec: SpecT, plugin: InstalledPlugin) -> SpecT:
+    """Return a spec whose functions are guarded, wherever they are called."""
+    label = f"The {spec.kind} {spec.name!r} of {plugin.distribution} {plugin.version}: its"
+    remedy = f"Its author must mend it: --no-plugin {plugin.distribution} leaves it out."
+
+    def guard(of: str, function: Any, hint: Any = None) -> Callable[..., Any]:
+        return guarded(function, f"{label} {of}", remedy, _types_returned(hint))
+
+    hints = get_type_hints(KINDS[spec.kind]).items()
+    named = [(name, getattr(spec, name), hint) for name, hint in hints if "Callable[" in str(hint)]
+    found: dict[str, Any] = {n: guard(f"{n}()", x, hint) for n, x, hint in named if callable(x)}
+    if refuses := getattr(spec, "refuses", ()):
+        made = (replace(x, applies=guard(f"refusal {x.name!r}", x.applies)) for x in refuses)
+        found["refuses"] = tuple(made)
+    return replace(spec, **found) if found else spec
+
+
+def _types_returned(hint: Any) -> tuple[type, ...]:
+    """Return what a function may return whose type, or None, is a field's; nothing for any."""
+    for each in (hint, *get_args(hint)):
+        if get_origin(each) is Callable:
+            result = get_args(each)[1]
+            parts = get_args(result) if isinstance(result, UnionType) else (result,)
+            return tuple(get_origin(x) or x for x in parts if x is not bool)
+    return ()
+
+
+def guarded(
+    function: Callable[..., Any], label: str, remedy: str = "", returns: tuple[type, ...] = ()
+) -> Callable[..., Any]:
+    """Return a plugin's function that names it where it raises, or returns what is wrong."""
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        try:
+            answer = function(*given, **named)
+            answer = list(answer) if isinstance(answer, Iterator) else answer
+        except RltrainError:
+            raise
+        except Exception as error:
+            if is_strict():
+                raise
+            raise PluginError(f"{label} raises {in_a_line(error)}. {remedy}".rstrip()) from error
+        if returns and not isinstance(answer, returns):
+            *names, got = [x.__name__.removesuffix("Type") for x in (*returns, type(answer))]
+            wanted = " or ".join(names)
+            raise PluginError(f"{label} must return {wanted}, not {got}. {remedy}".rstrip())
+        return answer
+
+    return call
+
+
+def is_strict(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether what a plugin raises is raised as it is, for its author."""
+    return environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
 
 
 def heavy_for(plugin: InstalledPlugin) -> set[str]:
@@ -77,11 +139,7 @@ def heavy_for(plugin: InstalledPlugin) -> set[str]:
 
 
 def _check_spec(spec: Spec) -> None:
-    """Refuse a spec whose fields are of the wrong type.
-
-    Raises:
-        PluginError: one is.
-    """
+    """Refuse a spec whose fields are of the wrong type."""
     if not isinstance(spec.name, str) or not _NAME.fullmatch(spec.name):
         raise PluginError(
             f"a {spec.kind}'s name must be a word of letters, digits, '-' and '_', which users "

@@ -6,14 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rltrain.errors import PluginError, UsageError
-from rltrain.plugins.contract import breaches
+from rltrain.plugins.contract import breaches, find_module, imported, read_face
 from rltrain.plugins.declared import heavy_for
 from rltrain.plugins.options import dataclass_of, describe_options
-from rltrain.plugins.registry import PluginRecord, Registry
-from rltrain.plugins.sources import find_module, imported, read_face
+from rltrain.plugins.registry import Registry
 from rltrain.specs import Spec
-
-__all__ = ["IMPORT_STRINGS", "check_chosen", "faults", "lapses"]
 
 IMPORT_STRINGS = (
     *("factory", "arrays", "exporter", "refuse", "network", "cannot_share", "count_devices"),
@@ -61,31 +58,22 @@ def lapses(spec: Spec, registry: Registry) -> Iterator[str]:
                 f"docstring, for `rltrain plugins {spec.name}`."
             )
     for record in registry.records:
-        if any(spec is each for each in record.specs) and (heavy := _heavy(record)):
+        if not any(spec is each for each in record.specs):
+            continue
+        heavy = set(record.heavy)
+        if record.plugin is not None and record.plugin.given is None:
+            # Its sources tell it too where somebody else had imported that before.
+            tops = {name.partition(".")[0] for name in imported(record.plugin.point.module)}
+            heavy |= tops & heavy_for(record.plugin)
+        if heavy:
             yield (
-                f"its module imports {', '.join(heavy)} whenever plugins are listed. Import "
-                "inside functions, or in the factory's module."
+                f"its module imports {', '.join(sorted(heavy))} whenever plugins are listed. "
+                "Import inside functions, or in the factory's module."
             )
 
 
-def _heavy(record: PluginRecord) -> list[str]:
-    """Return what a plugin's module imports, although it must be light.
-
-    Its sources tell it too where somebody else had imported that before.
-    """
-    plugin = record.plugin
-    if plugin is None or plugin.given is not None:
-        return list(record.heavy)
-    tops = {name.partition(".")[0] for name in imported(plugin.point.module)}
-    return sorted({*record.heavy, *(tops & heavy_for(plugin))})
-
-
 def check_chosen(specs: Iterable[Spec], registry: Registry) -> list[str]:
-    """Return what is to be told of the plugins of a run.
-
-    Raises:
-        UsageError: a run would fail by one of them.
-    """
+    """Return what is to be told of the plugins of a run."""
     told = []
     for spec in specs:
         label = f"The {spec.kind} {spec.name!r}:"

@@ -1,28 +1,31 @@
-"""What is installed: plugins with their metadata, and versions. Metadata is read once."""
+"""The plugins there are, by their metadata: those installed, and those given to a process."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.metadata
 import itertools
 import os
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-__all__ = ["GROUP", "NAMELESS", "Installed", "InstalledPlugin", "adapted"]
+from rltrain.errors import UsageError
 
 GROUP = "rltrain"
 """The entry-point group of plugins."""
 
-LIBRARY_EXTRA = "library"
-"""The extra in which a plugin's metadata declares the versions of the library it supports."""
-
 NAMELESS = "unknown"
 """Stands for the name of a distribution whose metadata is damaged."""
+
+MODULES = "RLTRAIN_MODULES"
+"""The variable that names modules that are plugins, separated by commas: ranks inherit it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,16 +39,24 @@ class InstalledPlugin:
     given: object | None = None
     """The plugin itself, if it is not to be imported."""
 
-    def load(self) -> Any:
-        """Return the plugin: its module, as a rule."""
-        return self.point.load() if self.given is None else self.given
-
     @property
     def name(self) -> str:
         """Name of its entry point."""
         return self.point.name
 
 
+def _folders() -> tuple[tuple[str, int], ...]:
+    return tuple((place, _changed(place)) for place in map(os.path.abspath, sys.path))
+
+
+def _changed(place: str) -> int:
+    try:
+        return os.stat(place).st_mtime_ns
+    except OSError:
+        return 0
+
+
+@dataclass(frozen=True)
 class Installed:
     """What is installed now, in the folders of sys.path.
 
@@ -54,8 +65,8 @@ class Installed:
     process asks again and again, above all one that runs tests.
     """
 
-    def __init__(self) -> None:
-        self._places = [(place, _changed(place)) for place in map(os.path.abspath, sys.path)]
+    _places: tuple[tuple[str, int], ...] = field(init=False, default_factory=_folders)
+    """The folders, and when each has changed."""
 
     def plugins(self) -> list[InstalledPlugin]:
         """Return every plugin, sorted, so that nodes whose sys.path differs agree.
@@ -70,14 +81,8 @@ class Installed:
 
     def version(self, name: str) -> str | None:
         """Return the version of a distribution, or None if it is not installed."""
-        return next(filter(None, (_version_in(name, *place) for place in self._places)), None)
-
-
-def _changed(place: str) -> int:
-    try:
-        return os.stat(place).st_mtime_ns
-    except OSError:
-        return 0
+        found = (_version_in(name, *place) for place in self._places)
+        return next(filter(None, found), None)
 
 
 @functools.cache
@@ -86,24 +91,17 @@ def _plugins_in(place: str, changed: int) -> dict[str, list[InstalledPlugin]]:
     found: dict[str, list[InstalledPlugin]] = {}
     for distribution in importlib.metadata.distributions(path=[place]):
         try:
-            points = [each for each in distribution.entry_points if each.group == GROUP]
-            plugins = _read(distribution, points) if points else []
+            if points := [each for each in distribution.entry_points if each.group == GROUP]:
+                # Each access to a property of a distribution parses its whole metadata.
+                metadata: Any = distribution.metadata
+                # The backport importlib_metadata, once loaded, raises where there is no name.
+                name, version = metadata.get("Name") or NAMELESS, metadata.get("Version") or "?"
+                about = (name, version, tuple(distribution.requires or ()))
+                plugins = [InstalledPlugin(point, *about) for point in points]
+                found.setdefault(canonicalize_name(name), plugins)
         except (ValueError, TypeError):  # Its metadata is damaged.
             continue
-        if plugins:
-            found.setdefault(canonicalize_name(plugins[0].distribution), plugins)
     return found
-
-
-def _read(
-    distribution: importlib.metadata.Distribution, points: list[importlib.metadata.EntryPoint]
-) -> list[InstalledPlugin]:
-    # Each access to a property of a distribution parses its whole metadata.
-    metadata: Any = distribution.metadata
-    # The backport importlib_metadata, once loaded, raises where there is no name.
-    name, version = metadata.get("Name") or NAMELESS, metadata.get("Version") or "?"
-    requires = tuple(distribution.requires or ())
-    return [InstalledPlugin(point, name, version, requires) for point in points]
 
 
 @functools.cache
@@ -119,9 +117,86 @@ def adapted(requires: tuple[str, ...]) -> tuple[Requirement, ...]:
     Declaring supported versions in an extra is OpenTelemetry's idea (its extra `instruments`). The
     user installs the library, and its version can be checked without importing it.
     """
-    extras = [
-        (requirement, requirement.marker)
-        for requirement in map(Requirement, requires)
-        if requirement.marker and not requirement.marker.evaluate({"extra": ""})
-    ]
-    return tuple(each for each, marker in extras if marker.evaluate({"extra": LIBRARY_EXTRA}))
+    marked = [(each, each.marker) for each in map(Requirement, requires) if each.marker]
+    return tuple(
+        each
+        for each, marker in marked
+        if marker.evaluate({"extra": "library"}) and not marker.evaluate({"extra": ""})
+    )
+
+
+_HERE: list[InstalledPlugin] = []
+"""What is given in this process."""
+
+
+@contextlib.contextmanager
+def given(plugins: Iterable[object]) -> Iterator[None]:
+    """Use plugins inside as if they were installed, here and on ranks that are started here.
+
+    Args:
+        plugins: modules, or objects with the hook `rltrain_provides`. Such an object is found in
+            this process only. One that is installed, too, is not found twice.
+    """
+    before, saved = _HERE[:], os.environ.get(MODULES)
+    for each in plugins:
+        _HERE.append(_plugin(str(getattr(each, "__name__", type(each).__name__)), each))
+    names = [each.name for each in _HERE if isinstance(each.given, ModuleType)]
+    os.environ[MODULES] = ",".join(dict.fromkeys([*_named(), *names]))
+    try:
+        yield
+    finally:
+        _HERE[:] = before
+        del os.environ[MODULES]
+        os.environ.update({} if saved is None else {MODULES: saved})
+
+
+@contextlib.contextmanager
+def without_given(options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a run's options without the plugins that they give, which are used inside."""
+    plugins = options.get("plugins", ())
+    if isinstance(plugins, Mapping):  # Options of plugins, by name.
+        yield dict(options)
+        return
+    with given(plugins):
+        yield {name: value for name, value in options.items() if name != "plugins"}
+
+
+def given_plugins(installed: Installed) -> list[InstalledPlugin]:
+    """Return the plugins that are given, here or by who has started this process."""
+    here = {each.name for each in _HERE}
+    return [*_HERE, *(_inherited(name, installed) for name in _named() if name not in here)]
+
+
+def check_travel() -> None:
+    """Refuse to start ranks that would not find a plugin that is given here."""
+    for plugin in _HERE:
+        if not (isinstance(plugin.given, ModuleType) and _is_found(plugin.given)):
+            raise UsageError(
+                f"plugins: {plugin.name} cannot be imported by ranks, which are processes of their "
+                "own. Put it in a module in a folder of PYTHONPATH, or train on fake ranks."
+            )
+
+
+def _is_found(module: ModuleType) -> bool:
+    """Whether a process with the same sys.path imports the same file under the module's name."""
+    package = sys.modules.get(module.__name__.rpartition(".")[0])
+    places = getattr(package, "__path__", None)
+    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
+    found = (find(module.__name__, places) for find in finders if find is not None)
+    spec = next(filter(None, found), None)
+    return spec is not None and spec.origin == getattr(module, "__file__", None)
+
+
+def _plugin(name: str, plugin: object | None) -> InstalledPlugin:
+    point = importlib.metadata.EntryPoint(name, name, GROUP)
+    return InstalledPlugin(point, name, "(given)", (), plugin)
+
+
+@functools.lru_cache
+def _inherited(name: str, installed: Installed) -> InstalledPlugin:
+    """Return what a module is as a plugin: one object, so that it is asked once."""
+    return _plugin(name, None)
+
+
+def _named() -> list[str]:
+    return [name.strip() for name in os.environ.get(MODULES, "").split(",") if name.strip()]

@@ -1,19 +1,19 @@
-"""The plugins of one run, on their own plugin manager."""
+"""The plugins of one run: which they are, what is usual for its framework, and their hooks."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import pluggy
 
 from rltrain.config import RunConfig
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
-from rltrain.plugins.contract import breaches, face_of
+from rltrain.plugins.contract import breaches, face_of, of_observer
+from rltrain.plugins.declared import guarded
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
-from rltrain.plugins.usual import frameworks, usual_of
 from rltrain.policy import Exporter
 from rltrain.specs import (
     BackendSpec,
@@ -26,8 +26,6 @@ from rltrain.specs import (
     load_object,
 )
 from rltrain.types import Arrays
-
-__all__ = ["RunPlugins", "arrays_by_framework", "chosen_specs", "exporters"]
 
 
 def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
@@ -42,17 +40,55 @@ def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
     ]
 
 
+def frameworks(registry: Registry) -> list[str]:
+    """Return the frameworks that installed backends know, sorted."""
+    return sorted({spec.framework for spec in registry.all(BackendSpec)})
+
+
+def usual_of(
+    registry: Registry,
+    framework: str,
+    what: Literal["launcher", "grad_sync", "arrays", "exporter", "refuse"],
+    backend: str | None = None,
+) -> str | None:
+    """Return what the run's backend names, else what the framework's usual backends do.
+
+    It is never the first by name. Of the usual ones, the one for the same kind of device comes
+    first, or for the CPU. Only where a framework has no usual backend do its others count.
+
+    Args:
+        registry: the installed plugins.
+        framework: the tensor framework.
+        what: the field of `BackendSpec`.
+        backend: the run's backend, if it is known.
+
+    Raises:
+        UsageError: they name several.
+    """
+    specs = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
+    own = [spec for spec in specs if spec.name == backend]
+    device = own[0].device if own else "cpu"
+    of_usual = [spec for spec in specs if spec.usual]
+    of_device = [spec for spec in of_usual if spec.device == device]
+    for group in (own, of_device, of_usual, specs):
+        named = {str(name): spec for spec in group if (name := getattr(spec, what)) is not None}
+        if len(named) > 1:
+            backends = ", ".join(f"{spec.name} names {name}" for name, spec in named.items())
+            raise UsageError(
+                f"The usual {what.replace('_', ' ')} of {framework} is not clear: {backends}. "
+                "Leave one of their plugins out with --no-plugin, or name it where there is a flag."
+            )
+        if named:
+            return next(iter(named))
+    return None
+
+
 def arrays_by_framework(registry: Registry, backend: str | None = None) -> dict[str, Arrays]:
     """Return what handles the arrays of each framework that an installed backend knows.
 
     A state may hold arrays of another framework than the run's: a simulator has its own.
-
-    Args:
-        registry: the installed plugins.
-        backend: that of the run.
     """
-    named = {each: usual_of(registry, each, "arrays", backend) for each in frameworks(registry)}
-    return {each: load_object(path)() for each, path in named.items() if path is not None}
+    return _made(registry, "arrays", backend)
 
 
 def exporters(registry: Registry, backend: str) -> dict[str, Exporter]:
@@ -62,7 +98,13 @@ def exporters(registry: Registry, backend: str) -> dict[str, Exporter]:
         registry: the installed plugins.
         backend: that of the run.
     """
-    named = {each: usual_of(registry, each, "exporter", backend) for each in frameworks(registry)}
+    return _made(registry, "exporter", backend)
+
+
+def _made(
+    registry: Registry, what: Literal["arrays", "exporter"], backend: str | None
+) -> dict[str, Any]:
+    named = {each: usual_of(registry, each, what, backend) for each in frameworks(registry)}
     return {each: load_object(path)() for each, path in named.items() if path is not None}
 
 
@@ -78,42 +120,33 @@ class RunPlugins:
         """The callers of the run hooks."""
         return self._manager.hook
 
+    def __getitem__(self, name: str) -> Any:
+        """Return what was registered under a name, such as "observer:video"."""
+        return self._manager.get_plugin(name)
+
     def choose(self, spec: Spec, options: Mapping[str, Mapping[str, Any]] | None = None) -> Any:
-        """Load a spec's class, create an object, and register its hooks.
-
-        Args:
-            spec: the plugin's spec.
-            options: the options that the user set, by plugin's name.
-
-        Raises:
-            UsageError: an option is wrong.
-            PluginError: the class cannot be loaded or lacks a hook that its kind must implement.
-        """
+        """Load a spec's class, create an object with its options, and register its hooks."""
         label = f"{spec.kind} {spec.name!r} ({spec.factory})"
-        try:
-            plugin = make_plugin(spec, options or {})
-        except UsageError:
-            raise
-        except Exception as error:
-            raise PluginError(
-                f"The {label} could not be loaded: {type(error).__name__}: {error}"
-            ) from error
+        plugin = guarded(make_plugin, f"The {label} could not be loaded: it")(spec, options or {})
+        if isinstance(spec, ObserverSpec) and (broken := " ".join(of_observer(plugin))):
+            raise PluginError(f"The {label} breaks the hook contract: {broken}")
         self.register(plugin, f"{spec.kind}:{spec.name}", label, type(spec).requires)
         return plugin
 
     def register(
         self, plugin: object, name: str, label: str = "", requires: Iterable[str] = ()
     ) -> None:
-        """Register an object's hooks under a unique name.
-
-        Raises:
-            PluginError: it implements a hook that does not exist, or one with wrong arguments, or
-                lacks one that it must implement.
-        """
+        """Register an object's hooks under a unique name, if it keeps the contract."""
         broken = list(breaches(face_of(plugin), requires))
+        try:
+            if not broken:
+                self._manager.register(plugin, name=name)
+        except pluggy.PluginValidationError as error:
+            if self._manager.has_plugin(name):  # pluggy 1.5 checks what it has registered.
+                self._manager.unregister(name=name)
+            broken = str(error).split()
         if broken:
             raise PluginError(f"The {label or name} breaks the hook contract: {' '.join(broken)}")
-        self._manager.register(plugin, name=name)
 
     def call_each(self, hook: str, **arguments: Any) -> dict[str, BaseException | None]:
         """Call a hook of every plugin, even if one raises; return the errors by plugin's name."""
@@ -146,12 +179,11 @@ class RunPlugins:
         }
 
     def first(self, hook: str, origin: str, **arguments: Any) -> Any:
-        """Call a first-result hook.
-
-        Raises:
-            PluginError: the result is None.
-        """
-        result = getattr(self._manager.hook, hook)(**arguments)
+        """Call a first-result hook, whose result must not be None."""
+        caller = getattr(self._manager.hook, hook)
+        result = caller(**arguments)
         if result is None:
-            raise PluginError(f"{hook} returned None; it is implemented by the {origin}.")
+            wrapping = [x.plugin_name for x in caller.get_hookimpls() if x.wrapper]
+            also = f", and wrapped by {', '.join(wrapping)}: each must return it" * bool(wrapping)
+            raise PluginError(f"{hook} returned None; it is implemented by the {origin}{also}.")
         return result

@@ -11,18 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.errors import PluginError, UsageError, suggest
+from rltrain.errors import PluginError, UsageError, in_a_line, suggest
+from rltrain.plugins.declared import guarded
 from rltrain.specs import Spec, load_object
-
-__all__ = [
-    "PluginOption",
-    "check_options",
-    "dataclass_of",
-    "describe_options",
-    "make_options",
-    "make_plugin",
-]
-
 
 _SECTIONS = ("agent", "env")
 """Prefixes of dotted options that are not plugins' names."""
@@ -41,16 +32,7 @@ class PluginOption:
 
 
 def make_plugin(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
-    """Load a spec's class and create the object.
-
-    Args:
-        spec: the plugin's spec.
-        given: the options that the user set, by plugin's name.
-
-    Raises:
-        UsageError: an option is wrong.
-        PluginError: the plugin's options are not a dataclass.
-    """
+    """Load a spec's class and create the object."""
     factory = load_object(spec.factory)
     return factory(make_options(spec, given)) if spec.options is not None else factory()
 
@@ -59,9 +41,6 @@ def make_options(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
     """Return an instance of a spec's options, with the values that the user set.
 
     OmegaConf converts the values to the dataclass' types, as for Hydra's structured configs.
-
-    Raises:
-        UsageError: an option does not exist, or its value has the wrong type.
     """
     from omegaconf import OmegaConf
     from omegaconf.errors import OmegaConfBaseException
@@ -69,7 +48,7 @@ def make_options(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
     cls = dataclass_of(spec)
     config = OmegaConf.structured(cls)
     OmegaConf.set_readonly(config, False)  # A frozen dataclass makes a read-only config.
-    known = {field.name for field in dataclasses.fields(cls)}
+    known = {field.name: _type_of(field) for field in dataclasses.fields(cls)}
     for name, value in given.get(spec.name, {}).items():
         if name not in known:
             raise UsageError(
@@ -79,20 +58,17 @@ def make_options(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
         try:
             OmegaConf.update(config, name, value)
         except OmegaConfBaseException as error:
-            (kind,) = [_type_of(field) for field in dataclasses.fields(cls) if field.name == name]
-            raise UsageError(f"{spec.name}.{name}={value}: must be {kind}.") from error
+            raise UsageError(f"{spec.name}.{name}={value}: must be {known[name]}.") from error
     try:
         return OmegaConf.to_object(config)
     except ValueError as error:  # From __post_init__.
         raise UsageError(f"{spec.name}: {error}") from error
+    except Exception as error:
+        raise PluginError(f"{spec.options} raises {in_a_line(error)}.") from error
 
 
 def check_options(specs: Iterable[Spec], given: Mapping[str, Mapping[str, Any]]) -> None:
-    """Check all options of the run's plugins, before any rank starts.
-
-    Raises:
-        UsageError: an option is wrong, or its plugin has no options or is not part of the run.
-    """
+    """Check all options of the run's plugins, before any rank starts."""
     specs = list(specs)
     for name in given:
         named = [spec for spec in specs if spec.name == name]
@@ -116,32 +92,16 @@ def describe_options(spec: Spec) -> list[PluginOption]:
     if spec.options is None:
         return []
     cls = dataclass_of(spec)
-    helps = _docstrings(cls)
-    return [
-        PluginOption(
-            f"{spec.name}.{field.name}",
-            _type_of(field),
-            _default_of(field),
-            helps.get(field.name, ""),
-        )
-        for field in dataclasses.fields(cls)
-    ]
+    helps, fields = _docstrings(cls), dataclasses.fields(cls)
+    told = ((x, _type_of(x), _default_of(x), helps.get(x.name, "")) for x in fields)
+    return [PluginOption(f"{spec.name}.{field.name}", *rest) for field, *rest in told]
 
 
 def dataclass_of(spec: Spec) -> type[Any]:
-    """Return the dataclass of a spec's options, which it must name.
-
-    Raises:
-        PluginError: it is not there, or is none with a default for each field.
-    """
+    """Return the dataclass of a spec's options, which it must name."""
     assert spec.options is not None
     label = f"The options of the {spec.kind} {spec.name!r} ({spec.options})"
-    try:
-        cls = load_object(spec.options)
-    except Exception as error:
-        raise PluginError(
-            f"{label} could not be loaded: {type(error).__name__}: {error}"
-        ) from error
+    cls = guarded(load_object, f"{label} could not be loaded: it")(spec.options)
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise PluginError(f"{label} must be a dataclass.")
     lacking = [f.name for f in dataclasses.fields(cls) if _default_of(f) is dataclasses.MISSING]
@@ -151,7 +111,7 @@ def dataclass_of(spec: Spec) -> type[Any]:
 
 
 def _type_of(field: dataclasses.Field[Any]) -> str:
-    return field.type if isinstance(field.type, str) else field.type.__name__
+    return field.type.__name__ if isinstance(field.type, type) else str(field.type)
 
 
 def _default_of(field: dataclasses.Field[Any]) -> Any:
@@ -164,7 +124,7 @@ def _docstrings(cls: type[Any]) -> dict[str, str]:
     """Return the docstrings below the fields, which Python itself does not keep."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
-    except (OSError, SyntaxError):  # The source is not available.
+    except (OSError, TypeError, SyntaxError):  # The source is not available.
         return {}
     (body,) = [node.body for node in tree.body if isinstance(node, ast.ClassDef)]
     found = {}

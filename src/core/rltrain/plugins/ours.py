@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["COMMANDS", "NODES", "how_to_install", "install"]
-
 COMMANDS = {
     "doctor": "rltrain-doctor",
     "new": "rltrain-devkit",
@@ -26,8 +24,18 @@ NODES: dict[str, dict[str, str | None]] = {
 """Variables that a plugin's clusters set where there may be several nodes, and the value that says
 that there is one. Where no launcher of ranks is found, WORLD_SIZE counts nodes."""
 
+
+def _same(*names: str) -> dict[str, str]:
+    return {name: f"rltrain-{name.replace('_', '-')}" for name in names}
+
+
 _OURS = {
     "command": COMMANDS,
+    "library": _same("rl_games", "rsl_rl", "skrl"),
+    "suite": _same("gymnasium", "envpool", "isaaclab", "mjlab", "playground"),
+    "writer": _same("tensorboard", "wandb", "mlflow"),
+    "launcher": _same("slurm", "ray", "mpi"),
+    "backend": _same("jax", "mpi") | dict.fromkeys(("gloo", "nccl"), "rltrain-torch"),
     "observer": {"video": "rltrain-play"},
     "cluster": {
         **dict.fromkeys(("aws-batch", "sagemaker", "skypilot", "vertex"), "rltrain-clouds"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -13,19 +14,23 @@ from packaging.utils import canonicalize_name
 
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError, in_a_line, suggest
-from rltrain.plugins.declared import UnmetLevel, declarations, hooks_of
-from rltrain.plugins.installed import NAMELESS, Installed, InstalledPlugin, adapted
+from rltrain.plugins.declared import UnmetLevel, declarations, hooks_of, is_strict
+from rltrain.plugins.installed import (
+    NAMELESS,
+    Installed,
+    InstalledPlugin,
+    adapted,
+    given_plugins,
+)
 from rltrain.plugins.ours import how_to_install
-from rltrain.plugins.uninstalled import given_plugins
 from rltrain.specs import Spec, SuiteSpec
-
-__all__ = ["PluginRecord", "Registry", "discover"]
 
 CORE = "rltrain"
 """The core's own distribution, whose plugin RLTRAIN_PLUGINS cannot exclude."""
 
 Status = Literal["ready", "blocked", "unmet", "broken"]
 SpecT = TypeVar("SpecT", bound=Spec)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -65,14 +70,36 @@ class Registry:
 
     def __init__(self, records: Iterable[PluginRecord]) -> None:
         self.records = tuple(records)
+        self.failed: dict[str, None] = {}
+        """What plugins that were not chosen did not answer, and why; in order, each once."""
 
     def names(self, kind: type[Spec]) -> list[str]:
         """Return the names that ready plugins provide of a kind, sorted."""
-        return sorted({spec.name for _, spec in self._provided(kind)})
+        return list(dict.fromkeys(spec.name for _, spec in self._provided(kind)))
 
     def all(self, kind: type[SpecT]) -> list[SpecT]:
-        """Return every ready spec of a kind, sorted by name."""
-        return [self.get(kind, name) for name in self.names(kind)]
+        """Return every ready spec of a kind, sorted by name, both of a name that is given twice."""
+        return [spec for _, spec in self._provided(kind)]
+
+    def ask(
+        self,
+        specs: Iterable[SpecT],
+        question: Callable[[SpecT], T | None],
+        chosen: Collection[str] = (),
+    ) -> Iterator[tuple[SpecT, T]]:
+        """Yield what each of several plugins answers; None is no answer.
+
+        Raises:
+            PluginError: one that is `chosen` fails. Any other is left out, and `failed` says so.
+        """
+        for spec in specs:
+            try:
+                if (answer := question(spec)) is not None:
+                    yield spec, answer
+            except PluginError as error:
+                if spec.name in chosen:
+                    raise
+                self.failed[str(error)] = None
 
     def dialects(self) -> list[Dialect]:
         """Return what plugins know of other programs, whether or not these are installed."""
@@ -92,35 +119,30 @@ class Registry:
             UsageError: there is none, its plugin is not ready, or two plugins provide it.
         """
         found = [(record, spec) for record, spec in self._provided(kind) if spec.name == name]
-        if not found:
-            raise UsageError(self._missing(kind, name))
-        if len(found) > 1:
-            found = [each for each in found if not each[1].gives_way] or found
-        if len(found) > 1:
+        if len(found) == 1:
+            return found[0][1]
+        if found:
             origins = " and ".join(record.origin for record, _ in found)
             raise UsageError(
                 f"The {kind.kind} {name!r} is provided twice, by {origins}. Uninstall one of them, "
                 f"or block it with --no-plugin {found[-1][0].distribution}."
             )
-        return found[0][1]
-
-    def _provided(self, kind: type[SpecT]) -> list[tuple[PluginRecord, SpecT]]:
-        return [
-            (record, spec)
-            for record in self.records
-            for spec in record.specs
-            if isinstance(spec, kind)
-        ]
-
-    def _missing(self, kind: type[Spec], name: str) -> str:
-        label = kind.kind.replace("_", " ")
-        known = self.names(kind)
         reason = self.unusable_reason(kind, name) or how_to_install(kind.kind, name)
         if reason is not None:
-            return reason
-        message = f"Unknown {label} {name!r}.{suggest(name, known)}"
-        message += f" Installed: {', '.join(known)}." if known else f" No {label} is installed."
-        return message + self.not_ready(kind)
+            raise UsageError(reason)
+        label, known = kind.kind.replace("_", " "), self.names(kind)
+        installed = f"Installed: {', '.join(known)}." if known else f"No {label} is installed."
+        raise UsageError(
+            f"Unknown {label} {name!r}.{suggest(name, known)} {installed}{self.not_ready(kind)}"
+        )
+
+    def _provided(self, kind: type[SpecT]) -> list[tuple[PluginRecord, SpecT]]:
+        """Return what ready plugins provide of a kind, by name, without what gives way."""
+        specs = [(record, spec) for record in self.records for spec in record.specs]
+        found = [(record, spec) for record, spec in specs if isinstance(spec, kind)]
+        taken = {spec.name for _, spec in found if not spec.gives_way}
+        found = [each for each in found if not (each[1].gives_way and each[1].name in taken)]
+        return sorted(found, key=lambda each: each[1].name)
 
     def unusable_reason(self, kind: type[Spec], name: str) -> str | None:
         """Return why what a plugin provides under a name cannot be used; None if none is there."""
@@ -135,17 +157,15 @@ class Registry:
 
     def unusable(self, kind: type[Spec]) -> list[PluginRecord]:
         """Return the plugins of a kind that cannot be used."""
-        return [
-            record
-            for record in self.records
-            if record.status != "ready" and _may_provide(record.plugin, kind)
-        ]
+        unusable = [each for each in self.records if each.status != "ready"]
+        # One that cannot be asked may have some.
+        return [each for each in unusable if _declared(each.plugin, kind) != []]
 
     def not_ready(self, kind: type[Spec]) -> str:
         """List the plugins of a kind that cannot be used, with reasons: one may be meant."""
         unusable = self.unusable(kind)
         reasons = "; ".join(f"{each.name} ({each.status}: {each.reason})" for each in unusable)
-        return f" Not ready: {reasons}." if reasons else ""
+        return "".join([f" Not ready: {reasons}."] * bool(reasons) + [f" {x}" for x in self.failed])
 
 
 def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Registry:
@@ -167,64 +187,53 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
     """
     allowed = environ.get("RLTRAIN_PLUGINS")
     only = None if allowed is None else _spellings(*allowed.split(","))
-    strict = environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
-    records = []
-    installed, given = Installed(), given_plugins()
+    installed = Installed()
+    given = given_plugins(installed)
     values = {plugin.point.value for plugin in given}
-    plugins = [each for each in installed.plugins() if each.point.value not in values]
-    _check_known(blocked, [*plugins, *given])
-    for plugin in sorted([*plugins, *given], key=lambda plugin: plugin.name):
+    plugins = [each for each in installed.plugins() if each.point.value not in values] + given
+    names = {each.distribution for each in plugins} - {NAMELESS} | {each.name for each in plugins}
+    for name in blocked:
+        if not _spellings(name) & _spellings(*names):
+            hint = suggest(name, sorted(names))
+            raise UsageError(f"--no-plugin {name}: no such plugin.{hint}")
+    records = []
+    for plugin in sorted(plugins, key=lambda plugin: plugin.name):
         record = _inspect(plugin, installed, _spellings(*blocked), only)
-        if strict and record.error is not None:
+        if is_strict(environ) and record.error is not None:
             raise record.error
         records.append(record)
-    return Registry(_with_upgrade_notes(records))
-
-
-def _with_upgrade_notes(records: Sequence[PluginRecord]) -> list[PluginRecord]:
-    """Append the suites' notes on upgrades to the reasons of unmet plugins."""
-    suites = [spec for each in records for spec in each.specs if isinstance(spec, SuiteSpec)]
-    notes = {library: note for suite in suites for library, note in suite.upgrades.items()}
-    return [
+    specs = [spec for record in records for spec in record.specs]
+    notes: dict[str, str] = {}
+    for suite in [spec for spec in specs if isinstance(spec, SuiteSpec)]:
+        notes |= suite.upgrades
+    return Registry(
         replace(each, reason=f"{each.reason}. {notes[each.name]}")
         if each.status == "unmet" and each.name in notes
         else each
         for each in records
-    ]
+    )
 
 
 def _inspect(
     plugin: InstalledPlugin, installed: Installed, blocked: set[str], only: set[str] | None
 ) -> PluginRecord:
     """Return the record of one plugin."""
-    name, distribution = plugin.name, plugin.distribution
-
-    def record(status: Status, reason: str = "", **more: Any) -> PluginRecord:
-        return PluginRecord(
-            name, distribution, plugin.version, status, reason, plugin=plugin, **more
-        )
-
-    if blocked & _spellings(name, distribution):
-        return record("blocked", "blocked by --no-plugin")
-    if only is not None and distribution != CORE and not only & _spellings(name, distribution):
-        return record("blocked", "not in RLTRAIN_PLUGINS")
+    names = _spellings(plugin.name, plugin.distribution)
+    record = PluginRecord(plugin.name, plugin.distribution, plugin.version, "ready", plugin=plugin)
+    if blocked & names:
+        return replace(record, status="blocked", reason="blocked by --no-plugin")
+    if only is not None and plugin.distribution != CORE and not only & names:
+        return replace(record, status="blocked", reason="not in RLTRAIN_PLUGINS")
     try:
-        unmet = _unmet_requirement(plugin.requires, installed)
-        if unmet:
-            return record("unmet", unmet)
+        if unmet := _unmet_requirement(plugin.requires, installed):
+            return replace(record, status="unmet", reason=unmet)
         specs, heavy = declarations(plugin)
-        return record("ready", specs=specs, heavy=heavy)
     except UnmetLevel as error:
-        return record("unmet", str(error))
+        return replace(record, status="unmet", reason=str(error))
     except (Exception, SystemExit, GeneratorExit) as error:
         reason = str(error) if isinstance(error, PluginError) else in_a_line(error)
-        return record("broken", reason, error=error)
-
-
-def _may_provide(plugin: InstalledPlugin | None, kind: type[Spec]) -> bool:
-    """Return whether a plugin that is not ready has specs of a kind, as far as it can be asked."""
-    found = _declared(plugin, kind)
-    return found is None or bool(found)
+        return replace(record, status="broken", reason=reason, error=error)
+    return replace(record, specs=specs, heavy=heavy)
 
 
 def _declared(plugin: InstalledPlugin | None, kind: type[Spec]) -> list[str] | None:
@@ -236,19 +245,12 @@ def _declared(plugin: InstalledPlugin | None, kind: type[Spec]) -> list[str] | N
     return None if specs is None else [spec.name for spec in specs if isinstance(spec, kind)]
 
 
-def _check_known(blocked: Sequence[str], plugins: Sequence[InstalledPlugin]) -> None:
-    of_distributions = {each.distribution for each in plugins if each.distribution != NAMELESS}
-    names = sorted(of_distributions | {each.name for each in plugins})
-    for name in blocked:
-        if not _spellings(name) & _spellings(*names):
-            raise UsageError(f"--no-plugin {name}: no such plugin.{suggest(name, names)}")
-
-
 def _spellings(*names: str) -> set[str]:
     """Normalize names as pip does: `rltrain_torch` becomes `rltrain-torch`."""
     return {canonicalize_name(name.strip()) for name in names}
 
 
+@functools.lru_cache
 def _unmet_requirement(requires: tuple[str, ...], installed: Installed) -> str:
     """Describe the first requirement that is not met, or return ""; read only metadata."""
     plain = [each for each in map(Requirement, requires) if each.marker is None]

@@ -8,50 +8,50 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltrain.config import checks
+from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
-from rltrain.options import checks
+from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
-from rltrain.storage.checkpoints import read_state
-from rltrain.storage.finding import all_checkpoints, checkpoint_of_run, newest_run
+from rltrain.storage import finding
+from rltrain.storage.checkpoint import Checkpoint
+from rltrain.storage.run import Run
 from rltrain.trust import take
 from rltrain_files.dotted import flatten
-from rltrain_files.reading import no_file, real
-from rltrain_files.run_files import read_file
+from rltrain_files.reading import real
+from rltrain_files.run_files import read_file, shortened
 from rltrain_files.terminal import note
-
-__all__ = ["Trained", "find_run", "find_trained", "iteration_of", "options_of_run"]
-
-_OF_THE_POLICY = (
-    *("library", "algorithm", "task", "suite", "framework", "agent_config"),
-    *("env", "headless", "enable_cameras"),
-)
-"""The options of a run that its policy still has. Where it runs and what it writes are chosen anew.
-"""
 
 _OPTIONS_OF_OTHERS = ("params/agent.yaml", "../params/agent.yaml")
 """Where Isaac Lab and mjlab put a library's options, seen from the folder of its checkpoints."""
+
+_INSTEAD = (
+    "Of a library's own script, name the checkpoint itself, with --library, --task and "
+    "--agent-config."
+)
 
 
 @dataclass(frozen=True)
 class Trained:
     """A checkpoint, and the options of the run that wrote it."""
 
-    checkpoint: Path
+    checkpoint: Checkpoint
     options: Mapping[str, Any]
     """Fields of `RunOptions`."""
     run: Path | None
     """The run folder; None for a file that a library's own script wrote."""
 
-    def all_checkpoints(self) -> list[Path]:
+    def all_checkpoints(self) -> list[Checkpoint]:
         """Return its run's checkpoints that are still there, in the order of saving."""
         if self.run is None:
             return [self.checkpoint]
-        return all_checkpoints(self.run, note, bool(self.options.get("trust_run")))
+        trust_run, trusted = bool(self.options.get("trust_run")), self.checkpoint.trusted
+        return Run(self.run, trust_run=trust_run, trust_checkpoint=trusted).checkpoints()
 
 
-def find_run(named: str, given: Mapping[str, Any]) -> Path:
-    """Return the run folder that RUN names: the folder, or "latest".
+def find_run(named: str, given: Mapping[str, Any]) -> Run:
+    """Return the run that RUN names, which is no checkpoint's file.
 
     Args:
         named: RUN.
@@ -60,19 +60,7 @@ def find_run(named: str, given: Mapping[str, Any]) -> Path:
     Raises:
         UsageError: there is no such run.
     """
-    if named == "latest":
-        return newest_run(named, given)
-    path = real(named)
-    if not os.path.isdir(path):  # Path.is_dir raises if the name is too long.
-        what = no_file(path, "is not there")
-        raise UsageError(f"{named}: {what}. Name a run folder, a checkpoint, or latest.")
-    missing = [name for name in ("config.yaml", "agent.yaml") if not (path / name).is_file()]
-    if missing:
-        raise UsageError(
-            f"{named}: is not a run folder of rltrain: {missing[0]} is missing. Of a library's own "
-            "script, name the checkpoint itself, with --library, --task and --agent-config."
-        )
-    return path
+    return finding.find_run(named, given, instead=_INSTEAD)[0]
 
 
 def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Trained:
@@ -86,36 +74,31 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
     Raises:
         UsageError: there is no such run or checkpoint, or its options are not known.
     """
-    path = real(named)
-    if named != "latest" and os.path.isfile(path):
+    path, trusted = real(named), bool(given.get("trust_checkpoint"))
+    if named != "latest" and os.path.isfile(path):  # Path.is_file raises if the name is too long.
         if choice is not None:
             raise UsageError(
                 f"--checkpoint {choice}: RUN is a checkpoint already, {named}. Give one of the two."
             )
-        run = path.parent.parent
-        if path.parent.name == "checkpoints" and (run / "config.yaml").is_file():
-            return Trained(path, _trusting(path, run, options_of_run(run, given)), run)
-        return Trained(path, _options_of_others(path, given), None)
-    run = find_run(named, given)
+        beside = path.parent.parent / "config.yaml"
+        if path.parent.name != "checkpoints" or not beside.is_file():
+            return Trained(Checkpoint(path, trusted), _options_of_others(path, given), None)
+    run, checkpoint = finding.find_run(named, given, instead=_INSTEAD)
     if choice is not None and (os.sep in choice or os.path.isfile(choice)):
-        if not os.path.isfile(choice):
-            raise UsageError(f"--checkpoint {choice}: {no_file(choice)}.")
-        checkpoint = real(choice)
-    else:
-        trusted = bool(given.get("trust_run"))
-        checkpoint = checkpoint_of_run(run, choice or "latest", note, trusted)
-    return Trained(checkpoint, _trusting(checkpoint, run, options_of_run(run, given)), run)
+        path = real(choice)
+        its_own = bool(given.get("trust_run")) and path.parent == run.path / "checkpoints"
+        checkpoint = Checkpoint(path, trusted or its_own)
+    elif checkpoint is None:
+        checkpoint = run.checkpoint(choice or "latest")
+    options = options_of_run(run.path, given)
+    if checkpoint.trusted:  # Who trusts the run folder trusts its checkpoints.
+        options["trust_checkpoint"] = True
+    return Trained(checkpoint, options, run.path)
 
 
-def iteration_of(checkpoint: Path, trusted: bool) -> int | None:
-    """Return after which iteration a checkpoint was saved, if that is known.
-
-    Args:
-        checkpoint: the file.
-        trusted: see `rltrain.storage.checkpoints.read_state`.
-    """
-    state: Mapping[str, Any] = read_state(checkpoint, trusted) or {}
-    return state.get("iteration")
+def iteration_of(checkpoint: str | os.PathLike[str], trusted: bool) -> int | None:
+    """Return after which iteration a checkpoint was saved, if that is known."""
+    return Checkpoint(checkpoint, trusted).iteration
 
 
 def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,18 +114,23 @@ def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     own = {name: value for name, value in given.items() if value is not None}
     trusted = bool(own.get("trust_run"))
     saved = read_file(run, run / "config.yaml", "RUN", trusted)
-    for name in ("library", "task", "framework"):
+    for name in ("library", "framework"):
         if own.get(name, saved.get(name)) != saved.get(name):
             raise UsageError(
                 f"--{name} {own[name]}: the run {run} has trained {saved.get(name)!a}. Leave it "
                 "out."
             )
+    if own.get("task", saved.get("task")) != saved.get("task"):
+        # Such as a variant for playing. Whether the policy fits it, its library says.
+        trained = shortened(saved.get("task"))
+        note(f"{own['task']}, with the policy and the env. options of {run}, trained on {trained}")
     # Options of other plugins, such as writers, belong to training.
     plugins = [str(saved.get(kind)) for kind in ("library", "suite")]
+    of_run = scoped(RunOptions, Scope.KEPT)
     of_policy = {
         name: value
         for name, value in saved.items()
-        if name in _OF_THE_POLICY or (name in plugins and isinstance(value, Mapping))
+        if name in of_run or (name in plugins and isinstance(value, Mapping))
     }
     registry = discover(checks.names("", own.get("no_plugins", ())))
     kept = take(run, of_policy, own, registry)
@@ -155,13 +143,6 @@ def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
             env.pop(key, None)
     env |= dict(flatten(own.pop("env", None) or {}))
     return {**kept, **own, "env": env}
-
-
-def _trusting(checkpoint: Path, run: Path, options: dict[str, Any]) -> dict[str, Any]:
-    """Return the options of a policy: who trusts the run folder trusts its checkpoints."""
-    if options.get("trust_run") and checkpoint.parent == run / "checkpoints":
-        return {**options, "trust_checkpoint": True}
-    return options
 
 
 def _options_of_others(checkpoint: Path, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,18 +12,17 @@ from rltrain.errors import UsageError
 from rltrain.launch import private_folder
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
-from rltrain.run.group import SingleProcess
+from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.run.plugin_session import PluginSession
 from rltrain.seeding import SeedPlan
 from rltrain.specs import SuiteSpec
 from rltrain.storage.run_folder import RunFolder
-from rltrain.types import ProcessGroup, World
-from rltrain.watch.noted import NotedGroup
+from rltrain.types import World
 from rltrain_files.dotted import get_dotted, leaves
-from rltrain_ranks.machine.copies import without_copies
+from rltrain_ranks.processes import without_copies
 from rltrain_ranks.pulse import pulse_file
 from rltrain_ranks.stacks import answering, stack_file
-from rltrain_ranks.watch.self_watch import machine, watching
+from rltrain_ranks.watch.hangs import machine, watching
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from rltrain.config import RunConfig
     from rltrain.plugins.registry import Registry
     from rltrain_ranks.logs.rank_log import RankLog
-
-__all__ = ["PolicySession", "open_session"]
 
 
 class PolicySession(PluginSession):
@@ -60,12 +57,8 @@ class PolicySession(PluginSession):
             arrays=arrays_by_framework(registry, config.backend),
         )
         self._playing = registry.get(SuiteSpec, config.suite).playing
-        self.peers: ProcessGroup = SingleProcess(world.device)
-        if config.distributed:
-            self.peers = self._first_result(
-                "rltrain_init_distributed", "backend", world=world, config=config
-            )
-        self.peers = NotedGroup(self.peers, self.pulse)
+        peers = self._make_group(config, world)
+        self.peers = peers if config.distributed else NotedGroup(peers, self.pulse)
         self._place = world
         self.group = SingleProcess(world.device)
         self.seeds = SeedPlan(config.seed, 0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from rltrain.errors import PeerLost, UsageError
 from rltrain.launch import say
 from rltrain.seeding import draw_seed
-from rltrain.storage.checkpoints import read_state
-from rltrain.storage.finding import latest_of_name
+from rltrain.storage.checkpoint import Checkpoint
+from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.fitting import is_count
 from rltrain.storage.limits import over_by
 from rltrain.storage.run_folder import RunFolder, create_run_folder
@@ -20,8 +19,6 @@ from rltrain.types import ProcessGroup
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
-
-__all__ = ["Agreement", "agree"]
 
 
 @dataclass(frozen=True)
@@ -31,66 +28,63 @@ class Agreement:
     config: RunConfig
     run_folder: RunFolder
     """Of a run that is over, that of its checkpoint, in which nothing is written."""
+    checkpoint: Checkpoint | None
+    """What the run starts from, as far as this rank has read it."""
     over: str = ""
     """The limit that has ended the run before; "" if there is something left to do."""
 
 
-def agree(group: ProcessGroup, config: RunConfig, iterations: int | None) -> Agreement:
+def agree(
+    group: ProcessGroup,
+    config: RunConfig,
+    iterations: int | None,
+    found: Checkpoint | None = None,
+) -> Agreement:
     """Let rank 0 decide, and apply its decisions on every rank. Collective.
 
-    Args:
-        group: the process group.
-        config: the run.
-        iterations: at which it ends, if known.
-
-    Raises:
-        UsageError: the run folder cannot be created. Every rank raises it: otherwise, the other
-            ranks would wait for rank 0 forever.
-        PeerLost: rank 0 failed otherwise; it raises its own error.
+    `found` is the checkpoint, if this process has found it already.
     """
-    sent: dict[str, Any] = {}
+    sent: tuple[str, Any] = "", None
     failed: Exception | None = None
+    read: Checkpoint | None = None
     if group.rank == 0:
         try:
-            sent["decided"] = _decide(config, iterations)
+            # Ranks that a launcher has started again get the options of the first start.
+            read = found or find_checkpoint(config, say)
+            sent = "decided", _decide(config, read, iterations)
         except Exception as error:
-            failed = error
-            kind = "refused" if isinstance(error, UsageError) else "failed"
-            sent[kind] = str(error) or type(error).__name__
-    sent = group.broadcast_object(sent)
+            failed, reason = error, str(error) or type(error).__name__
+            sent = ("refused" if isinstance(error, UsageError) else "failed"), reason
+    what, decided = group.broadcast_object(sent)
     if failed is not None:
         raise failed
-    if "refused" in sent:
-        raise UsageError(sent["refused"])
-    if "failed" in sent:
-        raise PeerLost(f"Rank 0 failed: {sent['failed']}")
-    seed, path, checkpoint, over = sent["decided"]
+    if what == "refused":
+        raise UsageError(decided)
+    if what == "failed":
+        raise PeerLost(f"Rank 0 failed: {decided}")
+    seed, path, checkpoint, over = decided
+    if checkpoint is not None and read is None:
+        read = Checkpoint(checkpoint, config.trust_checkpoint)
     config = dataclasses.replace(config, seed=seed, checkpoint=checkpoint)
-    return Agreement(config, RunFolder(Path(path)), over)
+    return Agreement(config, RunFolder(Path(path)), read, over)
 
 
-def _decide(config: RunConfig, iterations: int | None) -> tuple[int, str, str | None, str]:
-    if config.auto_resume:
-        # Ranks that a launcher has started again get the options of the first start.
-        checkpoint = latest_of_name(config, say) or config.checkpoint
-        config = dataclasses.replace(config, checkpoint=checkpoint)
-        if checkpoint and (over := over_by(checkpoint, config, iterations)):
-            return _seed(config), str(Path(checkpoint).parent.parent), checkpoint, over
+def _decide(
+    config: RunConfig, checkpoint: Checkpoint | None, iterations: int | None
+) -> tuple[int, str, str | None, str]:
+    seed, path = _seed(config, checkpoint), str(checkpoint.path) if checkpoint else None
+    if config.auto_resume and checkpoint and (over := over_by(checkpoint, config, iterations)):
+        return seed, str(checkpoint.path.parent.parent), path, over
     if config.run_dir is not None:
-        return _seed(config), config.run_dir, config.checkpoint, ""
+        return seed, config.run_dir, path, ""
     folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
-    return _seed(config), str(folder.path), config.checkpoint, ""
+    return seed, str(folder.path), path, ""
 
 
-def _seed(config: RunConfig) -> int:
+def _seed(config: RunConfig, checkpoint: Checkpoint | None) -> int:
     if config.seed != -1:
         return config.seed
     # A resumed run keeps the seed that it drew.
-    before = (_state_before(config) or {}).get("circumstances", {}).get("seed")
+    state = checkpoint.state if checkpoint is not None else None
+    before = (state or {}).get("circumstances", {}).get("seed")
     return before if is_count(before) else draw_seed()
-
-
-def _state_before(config: RunConfig) -> Mapping[str, Any] | None:
-    if config.checkpoint is None:
-        return None
-    return read_state(Path(config.checkpoint), config.trust_checkpoint)

@@ -1,16 +1,16 @@
-"""The process group of a run with a single process."""
+"""The process groups of the core's own; `rltrain.types.ProcessGroup` says what they do."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from rltrain.types import ReduceOp
-
-__all__ = ["SingleProcess"]
+from rltrain.types import ProcessGroup, ReduceOp
+from rltrain_ranks.pulse import PulseWriter
 
 
 class SingleProcess:
-    """A `ProcessGroup` of one rank: every collective returns its input."""
+    """The group of a run with one rank: every collective returns its input."""
 
     def __init__(self, device: str) -> None:
         self.rank = 0
@@ -18,23 +18,61 @@ class SingleProcess:
         self.device = device
 
     def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
-        """Return the array."""
         return x
 
     def broadcast(self, x: Any, src: int = 0) -> Any:
-        """Return the array."""
         return x
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
-        """Return the object."""
         return obj
 
     def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
-        """Return a list of the one object."""
         return [obj]
 
+    def barrier(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class NotedGroup:
+    """Notes the collectives of an `inner` group in the rank's pulse.
+
+    What that group's type has besides can be read through it.
+    """
+
+    rank: int
+    world_size: int
+    device: str
+
+    def __init__(self, group: ProcessGroup, pulse: PulseWriter) -> None:
+        self.inner, self._pulse = group, pulse
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":  # A copy does not have it yet.
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
+        return self._noted(f"all_reduce({op}) {list(x.shape)}", self.inner.all_reduce, x, op)
+
+    def broadcast(self, x: Any, src: int = 0) -> Any:
+        return self._noted(f"broadcast {list(x.shape)}", self.inner.broadcast, x, src)
+
+    def broadcast_object(self, obj: Any, src: int = 0) -> Any:
+        return self._noted("broadcast_object", self.inner.broadcast_object, obj, src)
+
+    def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
+        gathered: list[Any] = self._noted("gather_objects", self.inner.gather_objects, obj, dst)
+        return gathered
+
     def barrier(self) -> None:
-        """Do nothing."""
+        self._noted("barrier", self.inner.barrier)
 
     def close(self) -> None:
-        """Do nothing."""
+        self.inner.close()
+
+    def _noted(self, call: str, collective: Callable[..., Any], *arguments: Any) -> Any:
+        self._pulse.enter(call)
+        result = collective(*arguments)
+        self._pulse.leave()
+        return result

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Mapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain.errors import RltrainError, in_a_line
 from rltrain.records import Record, RunStarted, Scalars, Warned
-from rltrain.run.unwritten import IO_ERROR, Unwritten, records_of
+from rltrain.run.profile import PROFILE
 from rltrain.storage import manifest
 from rltrain.storage.metrics_file import METRICS, MetricsFile
-from rltrain.watch.profile import PROFILE
+from rltrain_files.disk import NotWritten, disk_errors
 from rltrain_ranks.logs.rank_log import say
 
 if TYPE_CHECKING:
@@ -21,7 +24,8 @@ if TYPE_CHECKING:
     from rltrain.storage.run_folder import RunFolder
     from rltrain.types import World
 
-__all__ = ["Output"]
+IO_ERROR = 74
+"""The exit status of a run that has not written everything: EX_IOERR in sysexits.h."""
 
 
 class Output:
@@ -89,11 +93,7 @@ class Output:
         return self._unwritten.attempt("checkpoints", self._folder.path)
 
     def shut_down(self, **arguments: Any) -> list[BaseException]:
-        """Let every plugin shut down; return their errors, but for what the disk did not take.
-
-        Args:
-            arguments: those of the hook `rltrain_shutdown`.
-        """
+        """Let every plugin shut down; return their errors, but for what the disk did not take."""
         errors = []
         for name, error in self._plugins.call_each("rltrain_shutdown", **arguments).items():
             of_writer = name.startswith("writer")
@@ -108,3 +108,75 @@ class Output:
             if not self._folder.manifest.exists():
                 manifest.write_config(self._folder, self._config)
                 self._folder.write_manifest(self._manifest)
+
+
+class Unwritten:
+    """Remembers what has not been written since it last failed, and tells the user.
+
+    It is true if there is something.
+    """
+
+    def __init__(self, warn: Callable[[str], None]) -> None:
+        self._warn = warn
+        self._reasons: dict[str, str] = {}
+        self._mistaken: set[str] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._reasons)
+
+    @contextlib.contextmanager
+    def attempt(self, what: str, folder: Path) -> Iterator[None]:
+        """Go on after the context, which writes `what`, if the disk takes no files in a folder."""
+        try:
+            with disk_errors(folder):
+                yield
+        except NotWritten as error:
+            self.add(what, error)
+        else:
+            self.remove(what)
+
+    def add(self, what: str, error: OSError) -> None:
+        """Note that something was not written."""
+        if what not in self._reasons:
+            reason = self._reasons[what] = error.strerror or str(error)
+            self._warn(f"cannot write {what} ({reason}): training goes on, and tries again")
+
+    def remove(self, what: str) -> None:
+        """Note that something was written; a mistake is not mended by that."""
+        if (
+            what not in map(records_of, self._mistaken)
+            and self._reasons.pop(what, None) is not None
+        ):
+            self._warn(f"{what} can be written again")
+
+    def is_of_writer(self, plugin: str, error: BaseException) -> bool:
+        """Note an error by which a writer, or an observer, has not written its records.
+
+        It may refuse a run, by an error that rltrain raises on purpose.
+        """
+        if isinstance(error, OSError):
+            self.add(records_of(plugin), error)
+            return True
+        kind, _, name = plugin.partition(":")
+        of_records = kind in ("writer", "observer") and not isinstance(error, RltrainError)
+        if not of_records or not isinstance(error, Exception):
+            return False
+        if plugin not in self._mistaken:
+            self._mistaken.add(plugin)
+            traceback.print_exception(error)
+            self._reasons[records_of(plugin)] = reason = in_a_line(error)
+            self._warn(
+                f"the {kind} {name} raises {reason}. Training goes on, without some of its "
+                "records; the rank's log has its traceback."
+            )
+        return True
+
+    def tell_at_end(self) -> None:
+        """Tell the user what is missing."""
+        for what, reason in self._reasons.items():
+            say(f"not written: {what} ({reason})")
+
+
+def records_of(plugin: str) -> str:
+    """Return in words what a plugin writes."""
+    return f"records ({plugin.replace(':', ' ')})"

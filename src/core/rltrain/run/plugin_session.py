@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.data import pack_state
 from rltrain.errors import fitting
-from rltrain.metrics.divergence import check_divergence
+from rltrain.launch import begin_meeting
+from rltrain.metrics.divergence import Trained, check_divergence
 from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
-from rltrain.metrics.trained import Trained
+from rltrain.metrics.scalars import check_number
 from rltrain.records import CheckpointSaved, Record, Scalars
+from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.run.output import Output
+from rltrain.run.profile import Profile
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
 from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.given import agent_for_state
 from rltrain.storage.limits import limit_now
 from rltrain.storage.resume import Resumption, circumstances, iterations_left
 from rltrain.storage.run_folder import RunFolder
@@ -31,26 +35,20 @@ from rltrain.types import (
     TrainResult,
     World,
 )
-from rltrain.watch.profile import Profile
+from rltrain_ranks.ending import Requests
 from rltrain_ranks.pulse import PulseWriter
-from rltrain_ranks.requests import Requests
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
     from rltrain.metrics.environment import CountedEnv
     from rltrain.plugins.manager import RunPlugins
 
-__all__ = ["PluginSession"]
-
 
 class PluginSession:
     """Implements `rltrain.session.Session`, which describes what plugins may use.
 
-    Attributes are set as the run progresses.
-
-    Attributes:
-        requests: what this rank is asked for at the end of an iteration.
-        pulse: what this rank does now, for those who watch it.
+    Attributes are set as the run progresses. Besides, there are the rank's `pulse`, and `requests`,
+    what it is asked for at the end of an iteration.
     """
 
     group: ProcessGroup
@@ -65,8 +63,10 @@ class PluginSession:
         plugins: RunPlugins,
         iteration: Iteration | None = None,
         arrays: Mapping[str, Arrays] | None = None,
+        restored: Collection[str] = (),
     ) -> None:
         self._arrays = arrays or {}
+        self._restored = restored
         self.config = config
         self.world = world
         self._iteration = iteration
@@ -90,22 +90,18 @@ class PluginSession:
 
     @property
     def framework(self) -> str:
-        """The tensor framework of this run: "torch" or "jax"."""
         return self.config.framework
 
     @property
     def checkpoint(self) -> Path | None:
-        """The checkpoint to start from. Every rank loads it, to its own device."""
         return Path(self.config.checkpoint) if self.config.checkpoint else None
 
     @property
     def iteration(self) -> int:
-        """Iterations done, those before `checkpoint` included."""
         return self._progress.iteration
 
     @property
     def batch_rows(self) -> int:
-        """Rows of this rank's mini-batches; of a step of its environments where nothing says it."""
         size, num_envs = self._iteration, self.config.num_envs
         if size is None or size.replay_rows:
             return num_envs
@@ -113,18 +109,19 @@ class PluginSession:
 
     @property
     def renders(self) -> bool:
-        """Whether this rank's environments are drawn: their `render()` is to return frames."""
         return self.config.renders and self.world.is_root
 
     @property
     def rank_state(self) -> Any:
-        """The `rank_state` saved with `checkpoint`; None if it does not fit this run."""
         return self._resumption.rank.get("library")
 
     @property
     def resuming_exactly(self) -> bool:
-        """Whether the run continues bit for bit where the checkpoint was written."""
         return self._resumption.exact
+
+    @property
+    def given_anew(self) -> Collection[str]:
+        return self._resumption.anew
 
     @property
     def arrays(self) -> Arrays | None:
@@ -132,18 +129,15 @@ class PluginSession:
         return self._arrays.get(self.framework)
 
     def from_host(self, array: Any) -> Any:
-        """Return a numpy array as one of the run's framework, on this rank's device."""
         return array if self.arrays is None else self.arrays.from_host(array, self.world.device)
 
     def to_host(self, x: Any) -> Any:
-        """Return an array of the run's framework as one of numpy."""
         import numpy as np
 
         arrays = self.arrays
         return arrays.to_host(x)[0] if arrays is not None and arrays.owns(x) else np.asarray(x)
 
     def seed(self, stream: Stream) -> None:
-        """Let every plugin seed its generators for a stream (hook `rltrain_seed`)."""
         self._plugins.hook.rltrain_seed(stream=stream, seed=self.seeds.seed(stream))
         if stream == "learner" and self.resuming_exactly:
             states = self._resumption.rank["plugins"]
@@ -151,11 +145,9 @@ class PluginSession:
                 self._plugins.call_with_state("rltrain_load_state", states, session=self)
 
     def iterations_left(self, total: int, done: int) -> int:
-        """Return how many iterations are left of `total`, after `done` before a checkpoint."""
         return iterations_left(total, done)
 
     def wrap_model(self, model: Any, role: str) -> Any:
-        """Give a model rank 0's state and return it (hook `rltrain_wrap_model`). Collective."""
         wrapped = self._first_result(
             "rltrain_wrap_model", "backend", session=self, model=model, role=role
         )
@@ -166,7 +158,6 @@ class PluginSession:
     def gradient_sync(
         self, parameters: Any, *, extras: int = 0, may_overflow: bool = False
     ) -> GradientSync:
-        """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective."""
         sync: GradientSync = self._first_result(
             "rltrain_gradient_sync", "grad_sync", session=self, parameters=parameters, extras=extras
         )
@@ -174,18 +165,16 @@ class PluginSession:
         return sync if may_overflow else self._numbers.checked(sync, parameters, extras)
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
-        """Register tensors with the divergence check."""
         self._watched[role] = fingerprints
 
     def add_metric(self, name: str, value: Any) -> None:
-        """Let a number join the metrics of this iteration."""
+        check_number(name, value)
         total, count = self._added.get(name, (0.0, 0))
         self._added[name] = total + value, count + 1
 
     def record(self, record: Record) -> Record:
-        """Send one event to the writers. Every rank calls it; collective for `Scalars`."""
         if isinstance(record, Scalars):
-            self._trained.check(self.group.world_size, bool(self._watched))
+            first = self._trained.check(self.group.world_size, bool(self._watched))
             if self._added:
                 record = dataclasses.replace(record, values={**record.values, **self._added})
                 self._added = {}
@@ -197,8 +186,7 @@ class PluginSession:
             stop, self.should_save = self.requests.count(self._progress.votes)
             self.should_stop |= stop and record.iteration != record.iterations
             self._check_target()
-            every = self.config.check_interval
-            if every and record.iteration % every == 0:
+            if (every := self.config.check_interval) and (first or record.iteration % every == 0):
                 check_divergence(self.group, self._watched, record.iteration)
             self._on_iteration()
         if self.world.is_root:
@@ -208,7 +196,6 @@ class PluginSession:
     def save_checkpoint(
         self, name: str, save: Callable[[Path], Any], iteration: int, rank_state: Any = None
     ) -> None:
-        """Save a checkpoint on rank 0; it is complete or absent. Collective."""
         rank = {
             "plugins": self._plugins.collect("rltrain_save_state", session=self),
             "env": self.env.save_state(),
@@ -220,6 +207,7 @@ class PluginSession:
             return
         state = {
             "circumstances": circumstances(self.config, self.world),
+            "agent": agent_for_state(self.config),
             "progress": self._progress.get_state(),
             "iteration": iteration,
             "episode_return": self._progress.window.mean_return,
@@ -237,7 +225,6 @@ class PluginSession:
         self.record(CheckpointSaved(self._checkpoint, iteration))
 
     def result(self, limit: str = "") -> TrainResult:
-        """Return the outcome of the run so far."""
         if self._solved:
             self._limit = limit_now("--target-return", self.config)
         elif limit and not self._asked_code:
@@ -258,6 +245,15 @@ class PluginSession:
     @property
     def _exit_code(self) -> int:
         return self._asked_code or self._output.exit_code
+
+    def _make_group(self, config: RunConfig, world: World) -> ProcessGroup:
+        if not config.distributed:
+            return SingleProcess(world.device)
+        group = self._first_result(
+            "rltrain_init_distributed", "backend", world=world, config=config
+        )
+        begin_meeting()  # A framework or a scheduler may have arranged it.
+        return NotedGroup(group, self.pulse)
 
     def _react_to_numbers(self, record: Scalars) -> Scalars:
         warning, counts = self._numbers.react(

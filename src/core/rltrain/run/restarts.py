@@ -11,19 +11,14 @@ from pathlib import Path
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
-from rltrain.storage.finding import newest_of_run
-from rltrain.storage.manifest import read_manifest
+from rltrain.storage.checkpoint import Checkpoint
+from rltrain.storage.run import STORY, Run
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
 from rltrain_files.disk import Mount
 from rltrain_files.reading import real
-from rltrain_ranks.machine.leftovers import private_folder
-from rltrain_ranks.notes import Notes
-
-__all__ = ["STORY", "restarts_here", "with_restarts"]
-
-STORY = "restarts.json"
-"""In the run folder: the failures of a run with --max-restarts, in order."""
+from rltrain_ranks.board import Notes
+from rltrain_ranks.folders import private_folder
 
 _OUTSIDE = tuple(
     f"was killed {how}" for how in ("by SIGKILL", "by SIGTERM", "by SIGHUP", "from outside")
@@ -70,14 +65,7 @@ def restarts_here(config: Placement) -> bool:
 def with_restarts(config: RunConfig, iterations: int | None, attempt: Attempt) -> TrainResult:
     """Start all ranks, and after a failure again, as often as --max-restarts says.
 
-    Args:
-        config: the run.
-        iterations: the iteration at which it ends, if known.
-        attempt: starts the ranks of a config, which leave notes, and waits for them.
-
-    Raises:
-        RankFailed: the last attempt failed; or one failed where the one before had.
-        UsageError: a rank refused the options.
+    An attempt starts the ranks of a config, which leave notes, and waits for them.
     """
     with private_folder() as folder:
         story = _Story(config, iterations, Notes(folder))
@@ -99,15 +87,7 @@ class _Story:
         self._mount = Mount(real(config.log_root))
 
     def after(self, error: RankFailed, config: RunConfig) -> RunConfig:
-        """Return how ranks are started again.
-
-        Args:
-            error: how the attempt has failed.
-            config: how it was started.
-
-        Raises:
-            RankFailed: they are not started again.
-        """
+        """Return how ranks are started again."""
         try:
             self._mount.check()
         except OSError as lost:  # There is nothing to go on from, and no place for the story.
@@ -115,11 +95,11 @@ class _Story:
             error.args = (f"Ranks are not started again: {text}. {error}",)
             raise error from None
         noted = self.notes.run_dir() or config.run_dir
-        run = Path(noted) if noted else None
+        run = Run(Path(noted), trust_run=True, warn=_say) if noted else None  # It is our own.
         if run is not None:
-            RunFolder(run).remove_partial()
-        found = newest_of_run(run, _say, trusted=True) if run else None  # It is this run's own.
-        done = found[1] if found else 0
+            RunFolder(run.path).remove_partial()
+        found = run.find() if run else None
+        done = (found.iteration if found else None) or 0
         failure = _Failure(
             time=time.strftime("%Y-%m-%dT%H:%M:%S%z"),
             rank=error.rank,
@@ -131,7 +111,7 @@ class _Story:
         then = end or f"going on from {_place(config, run, found)}"
         self._failures.append(dataclasses.replace(failure, then=then))
         if run is not None:
-            _write(RunFolder(run), self._failures)
+            _write(RunFolder(run.path), self._failures)
         if end:
             raise error
         what = f"{failure.error[0].lower()}{failure.error[1:]} after iteration {failure.iteration}"
@@ -164,26 +144,25 @@ class _Story:
         return "" if len(self._failures) < self._restarts else "no restart is left"
 
 
-def _place(config: RunConfig, run: Path | None, found: tuple[Path, int] | None) -> str:
+def _place(config: RunConfig, run: Run | None, found: Checkpoint | None) -> str:
     """Describe from where ranks go on."""
     if found is not None and run is not None:
-        return f"{found[0].relative_to(run)} (iteration {found[1]})"
+        return f"{found.path.relative_to(run.path)} (iteration {found.iteration or 0})"
     return config.checkpoint or "the beginning"
 
 
-def _again(config: RunConfig, run: Path | None, found: tuple[Path, int] | None) -> RunConfig:
+def _again(config: RunConfig, run: Run | None, found: Checkpoint | None) -> RunConfig:
     """Return the config of the ranks that start again."""
     if run is None:
         return config  # They failed before they had a run folder.
-    manifest = read_manifest(run)
     return dataclasses.replace(
         config,
-        run_dir=str(run),
-        checkpoint=str(found[0]) if found else config.checkpoint,
+        run_dir=str(run.path),
+        checkpoint=str(found) if found else config.checkpoint,
         # It was looked for when the run began.
         auto_resume=False,
         # A seed that was drawn stays.
-        seed=manifest["config"]["seed"] if manifest else config.seed,
+        seed=run.config.get("seed", config.seed),
     )
 
 

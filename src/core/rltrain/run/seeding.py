@@ -1,15 +1,43 @@
-"""The generators that the core itself seeds: those of `random` and numpy."""
+"""The global generators of a process; those of `random` and numpy the core itself seeds."""
 
 from __future__ import annotations
 
+import contextlib
 import random
-from collections.abc import Mapping
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 from rltrain.data import check_generator
 from rltrain.hookspecs import hookimpl
 
-__all__ = ["CoreSeeding"]
+
+class Global(NamedTuple):
+    """One piece of a process' global state."""
+
+    read: Callable[[], Any]
+    write: Callable[[Any], None]
+
+
+def generators() -> Iterator[Global]:
+    """Yield the global generators of `random`, numpy and torch, as far as they are loaded."""
+    yield Global(random.getstate, random.setstate)
+    numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+    if numpy is not None:
+        yield Global(numpy.random.get_state, numpy.random.set_state)
+    if torch is not None:
+        yield Global(torch.get_rng_state, torch.set_rng_state)
+
+
+@contextlib.contextmanager
+def generators_kept() -> Iterator[None]:
+    """Give the caller's generators back afterwards: a search draws by them from run to run."""
+    before = [(each, each.read()) for each in generators()]
+    try:
+        yield
+    finally:
+        for each, state in before:
+            each.write(state)
 
 
 class CoreSeeding:

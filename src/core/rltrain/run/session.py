@@ -9,26 +9,23 @@ from typing import TYPE_CHECKING
 
 from rltrain.errors import PluginError, RltrainError, fitting
 from rltrain.launch import make_report, say
-from rltrain.launch.met import begin_meeting
 from rltrain.metrics.divergence import check_divergence
 from rltrain.records import RunStarted
 from rltrain.run.agreement import Agreement, agree
-from rltrain.run.group import SingleProcess
 from rltrain.run.plugin_session import PluginSession
+from rltrain.run.profile import Profile
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
+from rltrain.storage.checkpoint import Checkpoint
+from rltrain.storage.given import with_kept
 from rltrain.storage.resume import nothing_to_resume, resumption
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
-from rltrain.watch.noted import NotedGroup
-from rltrain.watch.profile import Profile
 from rltrain_files.secrets.hiding import hide, hide_in_text
-from rltrain_ranks.machine.copies import without_copies
+from rltrain_ranks.processes import without_copies
 
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv
-
-__all__ = ["RankSession"]
 
 
 class RankSession(PluginSession):
@@ -38,18 +35,17 @@ class RankSession(PluginSession):
         self,
         on_run_folder: Callable[[RunFolder], None] = lambda folder: None,
         on_iteration: Callable[[], None] = lambda: None,
+        found: Checkpoint | None = None,
     ) -> TrainResult:
-        """Train from start to shutdown.
+        """Train from start to shutdown; call back for the run folder and each iteration.
 
-        Args:
-            on_run_folder: called when this rank knows the run folder.
-            on_iteration: called after each iteration.
+        `found` is the checkpoint to start from, if this process has found it already.
         """
         self._on_iteration = on_iteration
         error: BaseException | None = None
         try:
-            self._init_distributed()
-            agreement = self._agree()
+            self.group = self._make_group(self.config, self.world)
+            agreement = self._agree(found)
             if agreement.over:
                 return self._over(agreement)
             self.run_folder = agreement.run_folder
@@ -69,6 +65,9 @@ class RankSession(PluginSession):
             self.pulse.phase("ending")
             self._trained.check(self.group.world_size, bool(self._watched))
             self._progress.finish()
+            if self.world.is_root and self._progress.iteration == self._resumption.iteration:
+                told = "has recorded nothing: call session.record(Scalars(...)) each iteration."
+                self._output.warn(f"The library {self.config.library!r} {told}")
             if self._profile is not None:
                 self._output.write_profile(self._profile.finish())
             check_divergence(self.group, self._watched, self._progress.iteration)
@@ -87,24 +86,16 @@ class RankSession(PluginSession):
         """Return what the backend remembers of this rank's last collectives, or ""."""
         return self._plugins.hook.rltrain_describe_collectives(session=self) or ""
 
-    def _init_distributed(self) -> None:
-        if not self.config.distributed:
-            self.group = SingleProcess(self.world.device)
-            return
-        group = self._first_result(
-            "rltrain_init_distributed", "backend", world=self.world, config=self.config
-        )
-        begin_meeting()  # A framework or a scheduler may have arranged it.
-        self.group = NotedGroup(group, self.pulse)
-
-    def _agree(self) -> Agreement:
+    def _agree(self, found: Checkpoint | None) -> Agreement:
         """Check that all ranks run the same, apply rank 0's decisions, and read the checkpoint."""
         manifest.check_agreement(self.group, self.config)
         iterations = self._iteration.iterations if self._iteration else self.config.max_iterations
-        agreement = agree(self.group, self.config, iterations)
+        agreement = agree(self.group, self.config, iterations, found)
         self.config = agreement.config
-        if self.checkpoint is not None:
-            self._resumption = resumption(self.checkpoint, self.config, self.world, self._arrays)
+        if (checkpoint := agreement.checkpoint) is not None:
+            self._resumption = resumption(checkpoint, self.config, self.world, self._arrays)
+            before, anew = self._resumption.agent or {}, self._resumption.anew
+            self.config = with_kept(self.config, before, anew, self._restored)
             if self._resumption.progress is not None:
                 self._progress.set_state(self._resumption.progress)
         elif self.config.auto_resume:
@@ -157,7 +148,7 @@ class RankSession(PluginSession):
                 seed=config.seed,
                 config=hide(dataclasses.asdict(config)),
                 iteration=self._iteration,
-                resumed=self._resumption.summary,
+                resumed=self._resumption.told,
                 frames=self._progress.frames,
             )
         )

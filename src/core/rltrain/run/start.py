@@ -2,45 +2,48 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import os
 import socket
 import sys
-from collections.abc import Mapping
+import threading
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from rltrain.config import Placement, RunConfig
-from rltrain.errors import EndedBySignal, UsageError
+from rltrain.errors import EndedBySignal, PluginError, UsageError
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
 from rltrain.place.telling import telling_others
-from rltrain.plan.resolve import Plan, make_plan
-from rltrain.plugins.options import make_plugin
+from rltrain.plan.draft import Plan
+from rltrain.plan.resolve import make_plan
+from rltrain.plugins.installed import check_travel, without_given
 from rltrain.plugins.registry import Registry
-from rltrain.plugins.uninstalled import check_travel, without_given
-from rltrain.run.launched import train
+from rltrain.run.ranks import carry_out, launcher_of, train
 from rltrain.run.restarts import restarts_here, with_restarts
-from rltrain.specs import LauncherSpec
-from rltrain.types import Launcher, TrainResult, World
+from rltrain.run.seeding import generators_kept
+from rltrain.types import TrainResult, World
 from rltrain_files.terminal import note
+from rltrain_ranks.board import Notes
 from rltrain_ranks.devices import make_room
 from rltrain_ranks.ending import heard_requests, pass_on
 from rltrain_ranks.logs.stream import lasting_output
-from rltrain_ranks.machine.network import wait_for_host
-from rltrain_ranks.notes import Notes
-from rltrain_ranks.started import refuse_in_import
+from rltrain_ranks.machine import wait_for_host
+from rltrain_ranks.processes import refuse_in_import
 
-__all__ = ["NodeWork", "apply_saved_variables", "launcher_of", "run", "start"]
+_ONE_AT_A_TIME = threading.Lock()
 
 
 def run(options: Mapping[str, Any]) -> TrainResult:
     """Plan a run and start it, for a script; see `rltrain.train`."""
     refuse_in_import(bool(options.get("distributed")))
     with (
+        _alone(),
         without_given(options) as chosen,
         lasting_output(),
         heard_requests() as heard,
@@ -55,44 +58,52 @@ def run(options: Mapping[str, Any]) -> TrainResult:
     return result
 
 
-def start(plan: Plan) -> TrainResult:
-    """Start a plan and return what rank 0 returned.
+@contextlib.contextmanager
+def _alone() -> Iterator[None]:
+    if not _ONE_AT_A_TIME.acquire(blocking=False):
+        raise UsageError("A run trains in this process already: use another process for each run.")
+    try:
+        yield
+    finally:
+        _ONE_AT_A_TIME.release()
 
-    Raises:
-        UsageError: a rank refused options that only a made environment can check.
-        RankFailed: a rank that the launcher started failed. Without a launcher, the error itself is
-            raised.
-    """
-    config = plan.config
+
+def start(plan: Plan) -> TrainResult:
+    """Start a plan and return what rank 0 returned."""
+    result = _start(plan, plan.config)
+    if not isinstance(result, TrainResult):
+        raise PluginError(
+            f"The launcher {plan.config.launcher!r} returned {type(result).__name__}: its launch() "
+            "must return what rank 0 returned."
+        )
+    return result
+
+
+def _start(plan: Plan, config: RunConfig) -> TrainResult:
     if config.launcher is not None:
         check_travel()
     if plan.starts_nodes:
-        of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd())
+        of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd(), tuple(sys.path))
         return launcher_of(config, plan.registry).launch(config, of_node)
     apply_saved_variables(config, plan.world)
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
         wait_for_host(config.meeting_point[0], config.join_timeout)
-    if plan.world is not None:
-        from rltrain.run.worker import (
-            run_here,
-            run_rank,
-        )  # Where ranks are started, none is needed.
-
-        return run_here(config, plan.world, run_rank)
-    launcher = launcher_of(config, plan.registry)
-    make_room()
-    if restarts_here(config):
-        total = plan.iteration.iterations if plan.iteration else config.max_iterations
-        return with_restarts(config, total, functools.partial(_launch, launcher))
-    return launcher.launch(config, train)
+    if plan.world is None:
+        make_room()
+        if restarts_here(config):
+            total = plan.iteration.iterations if plan.iteration else config.max_iterations
+            return with_restarts(config, total, functools.partial(_attempt, plan.registry))
+        return carry_out(train, config, None, plan.registry)
+    with generators_kept():
+        of_rank = functools.partial(train, found=plan.checkpoint)
+        return carry_out(of_rank, config, plan.world, plan.registry)
 
 
-def _launch(launcher: Launcher, config: RunConfig, notes: Notes) -> TrainResult:
+def _attempt(registry: Registry, config: RunConfig, notes: Notes) -> TrainResult:
     """Start the ranks of a run that may start them again."""
     once = dataclasses.replace(config, max_restarts=0)
     of_rank = functools.partial(train, notes=(notes,), max_restarts=config.max_restarts)
-    # Launchers ask for the work's name, as functions have one.
-    return launcher.launch(once, functools.update_wrapper(of_rank, train))
+    return carry_out(of_rank, once, None, registry)
 
 
 @dataclass(frozen=True)
@@ -105,14 +116,11 @@ class NodeWork:
     """The user's command line, for the manifest."""
     folder: str
     """Where it was typed: relative paths start there."""
+    path: tuple[str, ...]
+    """Where it finds modules: what a script gives may be beside it."""
 
     def __call__(self, of_node: Mapping[str, Any] = MappingProxyType({})) -> TrainResult:
-        """Plan the node's part, with the options that are its own, and start it.
-
-        Raises:
-            UsageError: the folder is not there, or the plan is refused.
-            RankFailed: a rank failed.
-        """
+        """Plan the node's part, with the options that are its own, and start it."""
         try:
             os.chdir(self.folder)
         except OSError as error:
@@ -121,6 +129,7 @@ class NodeWork:
                 "in that folder: start it in one that all nodes have."
             ) from error
         sys.argv = list(self.command)
+        sys.path += [each for each in self.path if each not in sys.path]
         options = {**self.options, "launcher": None, "distributed": True, **of_node}
         with telling_others(lambda: options):
             return start(make_plan(options))
@@ -137,15 +146,6 @@ def _of_every_node(plan: Plan) -> dict[str, Any]:
     config = plan.config
     plugins = {name: given for name, given in config.plugins.items() if name != config.launcher}
     return {**options, "plugins": plugins, "checkpoint": config.checkpoint}
-
-
-def launcher_of(placement: Placement, registry: Registry) -> Launcher:
-    """Return the launcher that was chosen."""
-    name = placement.launcher
-    assert name is not None, "a run whose ranks have not been started has a launcher"
-    spec = registry.get(LauncherSpec, name)
-    launcher: Launcher = make_plugin(spec, placement.plugins)
-    return launcher
 
 
 def apply_saved_variables(placement: Placement, world: World | None) -> None:

@@ -19,29 +19,24 @@ from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_spec
 from rltrain.plugins.registry import Registry, discover
 from rltrain.run.session import RankSession
 from rltrain.specs import LibrarySpec, WriterSpec
+from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult, World
 from rltrain_files.secrets.hiding import hide_in_text
-from rltrain_ranks.board import board_of
+from rltrain_ranks.board import Notes, board_of
 from rltrain_ranks.devices import restrict_gpus, restrict_to_own_gpu, with_device
+from rltrain_ranks.ending import ending_when_asked
+from rltrain_ranks.folders import private_folder, use_folder
 from rltrain_ranks.interrupts import OF_SCHEDULERS
 from rltrain_ranks.logs.echo import echoed
 from rltrain_ranks.logs.rank_log import RankLog
-from rltrain_ranks.machine.cores import bind_cores
-from rltrain_ranks.machine.heap import keep_freed_memory
-from rltrain_ranks.machine.leftovers import private_folder
-from rltrain_ranks.machine.shared import use_folder
-from rltrain_ranks.notes import Notes
+from rltrain_ranks.machine import bind_cores, keep_freed_memory
+from rltrain_ranks.processes import end_with_launcher, free_start_method
 from rltrain_ranks.pulse import pulse_file
 from rltrain_ranks.reports import forget_reports, log_path, make_report, write_report
-from rltrain_ranks.signals import ending_when_asked
-from rltrain_ranks.stacks import answering, stack_file
-from rltrain_ranks.started import end_with_launcher, free_start_method
-from rltrain_ranks.variables import export_rank_env, rank_from_env
-from rltrain_ranks.watch.collectives import describing
-from rltrain_ranks.watch.self_watch import machine, watching
-
-__all__ = ["CULPRIT_GRACE", "make_session", "run_here", "run_launched", "run_rank"]
+from rltrain_ranks.stacks import answering, describing, stack_file
+from rltrain_ranks.watch.hangs import machine, watching
+from rltrain_ranks.world import export_rank_env, rank_from_env
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=Placement)
@@ -75,20 +70,17 @@ def make_session(
     library = registry.get(LibrarySpec, config.library)
     iteration = library.iteration(config) if library.iteration else None
     arrays = arrays_by_framework(registry, config.backend)
-    return RankSession(config, world, plugins, iteration, arrays)
+    return RankSession(config, world, plugins, iteration, arrays, library.restored)
 
 
 def run_rank(
-    config: RunConfig, world: World, log: RankLog, notes: Sequence[Notes] = ()
+    config: RunConfig,
+    world: World,
+    log: RankLog,
+    notes: Sequence[Notes] = (),
+    found: Checkpoint | None = None,
 ) -> TrainResult:
-    """Run this rank's session; its output goes to its log.
-
-    Args:
-        config: the resolved run.
-        world: this rank's place.
-        log: its log.
-        notes: for its launcher, and for who starts that again; none if it has no launcher.
-    """
+    """Run this rank's session, from a checkpoint; its output goes to its log."""
 
     def begin(folder: RunFolder) -> None:
         log.move(folder.log_file(world.rank, config.rank_log_dir))
@@ -113,7 +105,7 @@ def run_rank(
         session.pulse.share(pulse)
         session.requests.look_in(reports, log.has_launcher)
         try:
-            return session.run(begin, log.tend)
+            return session.run(begin, log.tend, found)
         except BaseException:
             # Into the rank's log.
             print(hide_in_text(traceback.format_exc(), vars(config)), file=sys.stderr, end="")
@@ -134,13 +126,7 @@ def _shown(
 
 
 def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankLog], T]) -> T:
-    """Run this process' rank: the only one, or one that a launcher such as torchrun started.
-
-    Args:
-        config: the resolved run.
-        world: this rank's place.
-        run: trains, or measures the rank for `rltrain doctor`.
-    """
+    """Run this process' rank: the only one, or one that a launcher such as torchrun started."""
     if config.distributed:
         restrict_gpus(config.gpu_ids)
         export_rank_env(world, config.master_addr, config.master_port, os.environ)
@@ -166,15 +152,8 @@ def run_launched(
 ) -> T | None:
     """Run a rank that rltrain's launcher started.
 
-    Args:
-        config: the resolved run.
-        report_dir: folder for this rank's report and the beginning of its log.
-        run: the work of a rank.
-
-    Returns:
-        The result on rank 0; on the first rank of another node one with the exit status only; None
-        on the others. After a failure it does not return: it writes a
-        report and ends the process at once, because exit handlers could wait for peers forever.
+    Rank 0 returns its result, the first rank of another node one with the exit status only. After a
+    failure it writes a report and ends at once, as exit handlers could wait for peers forever.
     """
     end_with_launcher()
     free_start_method()
@@ -186,7 +165,6 @@ def run_launched(
     # would never run a Python handler, so restore the default action.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number in OF_SCHEDULERS:
-        # Some schedulers send it to all processes of a job; the launcher passes it on.
         signal.signal(number, signal.SIG_IGN)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
     board_of(folder)

@@ -10,9 +10,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rltrain.metrics.episodes import EPISODE_SUMS
-
-__all__ = ["check_fields", "check_state", "is_count", "is_file_name", "is_number"]
+from rltrain.metrics.episodes import EPISODE_SUMS, WINDOW
 
 _LARGEST = 2**53
 """Of whole numbers. Above it, floats skip some."""
@@ -22,11 +20,7 @@ _LONGEST = 255
 
 
 def check_fields(kind: type, given: Mapping[str, Any]) -> None:
-    """Check that values are of the types that a dataclass declares, and finite.
-
-    Raises:
-        ValueError: one is not.
-    """
+    """Raise ValueError if values are not of the types that a dataclass declares, or not finite."""
     hints = _hints(kind)
     for name, value in given.items():
         if not _fits(value, hints[name]):
@@ -54,11 +48,7 @@ def _fits(value: Any, hint: Any) -> bool:
 
 
 def check_state(state: Any) -> None:
-    """Check that a state is one that `save_with_state` was given.
-
-    Raises:
-        ValueError: it is not; says what is wrong.
-    """
+    """Check that a state is one that `save_with_state` was given."""
     if not isinstance(state, dict):
         raise ValueError("it is no state")
     for name, is_one in _CONTENTS.items():
@@ -89,7 +79,8 @@ def is_file_name(name: Any) -> bool:
 
 def _is_window(value: Any) -> bool:
     """Return whether this is what `EpisodeWindow.kept` returns."""
-    return isinstance(value, list) and all(
+    is_short = isinstance(value, list) and len(value) <= WINDOW
+    return is_short and all(
         isinstance(sums, tuple) and len(sums) == EPISODE_SUMS and all(map(is_number, sums))
         for sums in value
     )
@@ -99,6 +90,14 @@ def _are_curricula(value: Any) -> bool:
     """Return whether this is what `get_curricula` has returned on each rank."""
     return isinstance(value, list) and all(
         isinstance(one, dict) and all(isinstance(name, str) for name in one) for one in value
+    )
+
+
+def _is_part(value: Any) -> bool:
+    """Return whether this is a rank's part, or the length and the digest of one."""
+    of_part = isinstance(value, list) and len(value) == 2
+    return isinstance(value, bytes) or (
+        of_part and is_count(value[0]) and isinstance(value[1], str)
     )
 
 
@@ -112,8 +111,9 @@ _CONTENTS: Mapping[str, Callable[[Any], bool]] = {
         and is_count(value.get("frames"))
         and _is_window(value.get("window"))
     ),
-    "ranks": lambda value: isinstance(value, list) and all(isinstance(x, bytes) for x in value),
+    "ranks": lambda value: isinstance(value, list) and all(map(_is_part, value)),
     # Versions before 0.2 did not write it.
     "curricula": lambda value: value is None or _are_curricula(value),
+    "agent": lambda value: value is None or isinstance(value, dict),
 }
 """What every state has, and whether a value can be it."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
-import json
 import os
 import platform
 import shlex
@@ -19,32 +18,20 @@ from typing import Any
 from packaging.requirements import InvalidRequirement, Requirement
 
 from rltrain.config import RunConfig
+from rltrain.config.declare import NAMES, SCOPE, Scope, scoped
+from rltrain.config.options import Options
 from rltrain.errors import UsageError
-from rltrain.options.run import RunOptions
 from rltrain.plugins.installed import Installed
 from rltrain.seeding import SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
+from rltrain_files.bounds import parse_json
 from rltrain_files.dotted import flatten
 from rltrain_files.reading import read_text
 from rltrain_files.secrets.hiding import hide, hide_words, without_secrets
 
-__all__ = ["check_agreement", "manifest", "read_manifest", "versions", "write_config"]
-
-_OF_THE_NODE = frozenset(
-    {
-        *("node_rank", "nproc_per_node", "gpu_ids", "device", "device_kind"),
-        *("master_addr", "coordinator_address", "rdzv_endpoint", "local_addr", "show_ranks"),
-        "agent_config",
-    }
-)
-"""Options that may differ between nodes: of a file's path only what was read from it counts."""
-
 _LARGEST = 64 << 20
 """Bytes of a manifest that is read. Each rank has its seeds in it."""
-
-_OF_RANK_0 = frozenset({"checkpoint", "resume"})
-"""Options that rank 0 decides for all ranks, after the comparison."""
 
 
 @functools.cache
@@ -93,8 +80,8 @@ def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]
 def read_manifest(run: Path) -> dict[str, Any] | None:
     """Return the manifest in a run folder; None if there is none, or it cannot be read."""
     try:
-        found = json.loads(read_text(run / "manifest.json", _LARGEST, run))
-    except (OSError, ValueError, RecursionError):
+        found = parse_json(read_text(run / "manifest.json", _LARGEST, run))
+    except (OSError, ValueError):
         return None
     return found if isinstance(found, dict) and isinstance(found.get("config"), dict) else None
 
@@ -106,16 +93,14 @@ def write_config(folder: RunFolder, config: RunConfig) -> None:
     """
     from omegaconf import OmegaConf
 
-    # With --total-envs, num_envs is computed from it for any number of ranks.
-    derived = {"agent", "agent_config", "plugins", "resume"} | (
-        {"num_envs"} if config.total_envs else set()
-    )
+    left_out = {"agent", "plugins", *scoped(Options, Scope.COMMAND)}
+    if config.total_envs:  # num_envs is computed from it for any number of ranks.
+        left_out.add("num_envs")
     resolved = dataclasses.asdict(config)
-    names = [field.name for field in dataclasses.fields(RunOptions) if field.name in resolved]
     options = {
-        name: list(resolved[name]) if isinstance(resolved[name], tuple) else resolved[name]
-        for name in names
-        if name not in derived and resolved[name] not in (None, {})
+        each.name: list(value) if isinstance(value, tuple) else value
+        for each in dataclasses.fields(Options)
+        if each.name not in left_out and (value := resolved[each.name]) not in (None, {})
     }
     agent = OmegaConf.create(without_secrets(config.agent))
     folder.write_atomically("agent.yaml", lambda path: OmegaConf.save(agent, path))
@@ -125,25 +110,29 @@ def write_config(folder: RunFolder, config: RunConfig) -> None:
     folder.write_atomically("config.yaml", lambda path: OmegaConf.save(run, path))
 
 
+def _agreed(field: dataclasses.Field[Any]) -> bool:
+    """Return whether an option is the same on all ranks.
+
+    Paths and addresses are as each node sees them: of a file, what was read from it counts.
+    """
+    scope: Scope = field.metadata[SCOPE]
+    elsewhere = field.metadata.get(NAMES) in ("path", "host")
+    return not elsewhere and not scope & (Scope.NODE | Scope.OUTPUT)
+
+
 def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
     """Check that the resolved run and all versions are the same on all ranks. Collective.
 
     Nodes can have different packages installed, and each joined rank reads its own files. Ranks
     that run different things would hang or train nonsense.
-
-    Raises:
-        UsageError: ranks differ; the message names the difference and the rank.
     """
     if group.world_size == 1:
         return
-    options = {
-        name: value
-        for name, value in hide(dataclasses.asdict(config)).items()
-        if name not in _OF_THE_NODE | _OF_RANK_0
-    }
-    own = {**dict(flatten(options)), **{f"version of {k}": v for k, v in versions().items()}}
+    own = hide(dataclasses.asdict(config))
+    options = {each.name: own[each.name] for each in dataclasses.fields(config) if _agreed(each)}
+    said = {**dict(flatten(options)), **{f"version of {k}": v for k, v in versions().items()}}
     # As text: ranks send each other data only, and an option's value may be of any class.
-    ranks = group.gather_objects({name: repr(value) for name, value in own.items()})
+    ranks = group.gather_objects({name: repr(value) for name, value in said.items()})
     for rank, other in enumerate(ranks):
         for name in {**ranks[0], **other}:
             mine, theirs = ranks[0].get(name, "None"), other.get(name, "None")

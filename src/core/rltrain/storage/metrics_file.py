@@ -25,8 +25,7 @@ from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted
 from rltrain.storage.fitting import check_fields
 from rltrain_files.disk import Mount
 from rltrain_files.reading import read_bytes
-
-__all__ = ["METRICS", "MetricsFile", "RunMetrics", "Started", "read_metrics"]
+from rltrain_files.terminal import finite
 
 METRICS = "metrics.jsonl"
 
@@ -88,11 +87,7 @@ class RunMetrics:
 
 
 class MetricsFile:
-    """Writes the file, on rank 0. It holds its lines until the disk takes them: none is lost.
-
-    Args:
-        run: the run folder.
-    """
+    """Writes the file, on rank 0. It holds its lines until the disk takes them: none is lost."""
 
     def __init__(self, run: Path) -> None:
         self._run, self._path, self._mount = run, run / METRICS, Mount(run)
@@ -116,11 +111,7 @@ class MetricsFile:
         return bool(self._unwritten) and (self._is_urgent or late)
 
     def write(self) -> None:
-        """Write all lines that are not written yet.
-
-        Raises:
-            OSError: the disk does not take them. Nothing of them is written.
-        """
+        """Write all lines that are not written yet."""
         self._tried, self._is_urgent = time.monotonic(), False
         self._mount.check()
         self._run.mkdir(parents=True, exist_ok=True)
@@ -146,16 +137,13 @@ def read_metrics(run: Path) -> RunMetrics:
     """Read what a run has recorded so far; the run may still train.
 
     A line that is half written is passed over.
-
-    Raises:
-        UsageError: the folder has no such file, or one that no run wrote.
     """
     lines = list(_lines(run))
     try:
         return _read_lines(run, lines)
-    except (LookupError, TypeError, ValueError) as error:
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
         raise UsageError(
-            f"{run / METRICS}: is damaged ({in_a_line(error)}). Leave this run out."
+            f"{run / METRICS}: is damaged ({in_a_line(error):.200}). Leave this run out."
         ) from error
 
 
@@ -194,20 +182,14 @@ def _read_lines(run: Path, lines: list[dict[str, Any]]) -> RunMetrics:
 
 
 def _started(record: RunStarted) -> dict[str, Any]:
-    world, size = record.world, record.iteration
-    return {
-        "record": "started",
+    given = {
+        **vars(record),
+        **vars(record.world),
+        "iterations": record.iteration.iterations if record.iteration else None,
         "time": datetime.datetime.now().astimezone().isoformat(timespec="milliseconds"),
-        "library": record.library,
-        "algorithm": record.algorithm,
-        "task": record.task,
-        "world_size": world.world_size,
-        "num_nodes": world.num_nodes,
-        "num_envs": record.num_envs,
-        "seed": record.seed,
-        "frames": record.frames,
-        "iterations": size.iterations if size else None,
     }
+    fields = [each.name for each in dataclasses.fields(Started)]
+    return {"record": "started", **{name: given[name] for name in fields}}
 
 
 def _line(record: Record, run: Path) -> dict[str, Any]:
@@ -218,16 +200,7 @@ def _line(record: Record, run: Path) -> dict[str, Any]:
 
 
 def _text(line: Mapping[str, Any]) -> bytes:
-    return (json.dumps(_finite(line), allow_nan=False) + "\n").encode()
-
-
-def _finite(value: Any) -> Any:
-    """Return what JSON can hold: None instead of NaN and infinity, here and below."""
-    if isinstance(value, Mapping):
-        return {key: _finite(below) for key, below in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(below) for below in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    return (json.dumps(finite(line), allow_nan=False) + "\n").encode()
 
 
 def _lines(run: Path) -> Iterator[dict[str, Any]]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pickle
 import socket
+import textwrap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.data import unpack_state
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoints import read_state
+from rltrain.storage.checkpoint import Checkpoint
+from rltrain.storage.given import given_anew
 from rltrain.types import Arrays, World
 from rltrain.unpickling import UnsafePickle, would_run_code
 from rltrain_files.dotted import flatten
@@ -20,7 +21,10 @@ from rltrain_files.secrets.hiding import hide
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
 
-__all__ = ["Resumption", "circumstances", "iterations_left", "nothing_to_resume", "resumption"]
+
+def _shown(value: object, letters: int = 60) -> str:
+    """Return what a state says, for a line."""
+    return textwrap.shorten(str(value)[: letters + 1], letters, placeholder="...")
 
 
 @dataclass(frozen=True)
@@ -33,8 +37,18 @@ class Resumption:
     """This rank's own state; empty if it does not fit this run."""
     curricula: Mapping[str, Any] = field(default_factory=dict)
     """What the task's curricula have come to; empty if it does not say, or the task is another."""
+    anew: Mapping[str, str] = field(default_factory=dict)
+    """What counts over the checkpoint; see `given_anew`."""
+    agent: Mapping[str, Any] | None = None
+    """The library's options of the run that wrote it, if they are known."""
     summary: str = ""
-    """For the user: what the run resumes from, and what has changed."""
+    """What the run resumes from, and what has changed."""
+
+    @property
+    def told(self) -> str:
+        """The summary, and what counts over the checkpoint, for the user."""
+        given = ", ".join(self.anew.values())
+        return self.summary + (f" As given: {given}." if given else "")
 
     @property
     def exact(self) -> bool:
@@ -86,45 +100,39 @@ def nothing_to_resume(config: RunConfig) -> Resumption:
 
 
 def resumption(
-    checkpoint: Path, config: RunConfig, world: World, arrays: Mapping[str, Arrays]
+    checkpoint: Checkpoint, config: RunConfig, world: World, arrays: Mapping[str, Arrays]
 ) -> Resumption:
-    """Read the state that was saved with a checkpoint.
-
-    Args:
-        checkpoint: the library's file.
-        config: the run that resumes, with its seed drawn.
-        world: this rank's place.
-        arrays: by framework.
-
-    Raises:
-        UsageError: this rank cannot see the file, or it is damaged, or would run code.
-    """
-    if not checkpoint.is_file():
+    """Return what a rank goes on from: what all share, and its own part."""
+    path = checkpoint.path
+    if not path.is_file():
         raise UsageError(
-            f"--checkpoint {checkpoint}: rank {world.rank} on {socket.gethostname()} cannot see "
+            f"--checkpoint {path}: rank {world.rank} on {socket.gethostname()} cannot see "
             "this file. Every rank loads it: put it on a disk that all nodes share, or copy it, "
             "with the folder `ranks` beside it."
         )
-    state = read_state(checkpoint, config.trust_checkpoint)
+    state = checkpoint.state
     if state is None:
         return Resumption(
-            summary=f"Starting from {checkpoint}, which has no saved rank state beside it: "
-            "counters, environments and random numbers start fresh."
+            anew=given_anew(config, None),
+            summary=f"Starting from {path}, which has no saved rank state beside it: frames, "
+            "environments and random numbers start fresh.",
         )
     before, now = state["circumstances"], circumstances(config, world)
     if before.get("algorithm") != now["algorithm"]:
         # For example a student that starts from its teacher: nothing is resumed.
         return Resumption(
-            summary=f"Starting {now['algorithm']} from {checkpoint}, which a run of "
-            f"{before.get('algorithm')} wrote: counters, environments and random numbers start "
+            summary=f"Starting {now['algorithm']} from {path}, which a run of "
+            f"{_shown(before.get('algorithm'))} wrote: counters, environments and random numbers "
             "fresh."
         )
     changed = [
-        f"{name} {before.get(name)} -> {now.get(name)}"
+        f"{_shown(name)} {_shown(before.get(name))} -> {_shown(now.get(name))}"
         for name in dict.fromkeys([*before, *now])
         if before.get(name) != now.get(name)
     ]
-    summary = f"Resuming {checkpoint} after iteration {state['iteration']}"
+    agent = state.get("agent")
+    options: dict[str, Any] = {"anew": given_anew(config, agent), "agent": agent}
+    summary = f"Resuming {path} after iteration {state['iteration']}"
     same_task = all(before.get(name) == now[name] for name in ("task", "suite"))
     # A rank that was not there before goes on from where another one was.
     saved = (state.get("curricula") if same_task else None) or [{}]
@@ -134,34 +142,31 @@ def resumption(
         return Resumption(
             state["progress"],
             curricula=curricula,
-            summary=f"{summary}. Changed: {', '.join(changed)}. Environments and random numbers "
-            f"start fresh; model, optimizer, {kept} continue.",
+            summary=f"{summary}. Changed: {_shown(', '.join(changed), 800)}. Environments and "
+            f"random numbers start fresh; model, optimizer, {kept} continue.",
+            **options,
         )
-    rank = _state_of_rank(state, checkpoint, config, world, arrays)
+    rank = _state_of_rank(checkpoint, config, world, arrays)
     if rank["env"] is None:
         summary += ". The task cannot save its state: environments and random numbers start fresh"
         summary += "; its curricula continue" if curricula else ""
-    return Resumption(state["progress"], rank, curricula, f"{summary}.")
+    return Resumption(state["progress"], rank, curricula, summary=f"{summary}.", **options)
 
 
 def _state_of_rank(
-    state: Mapping[str, Any],
-    checkpoint: Path,
-    config: RunConfig,
-    world: World,
-    arrays: Mapping[str, Arrays],
+    checkpoint: Checkpoint, config: RunConfig, world: World, arrays: Mapping[str, Arrays]
 ) -> Mapping[str, Any]:
     """Return this rank's own part of a state: that of its plugins, environments and library."""
     try:
-        saved = state["ranks"][world.rank]
+        saved = checkpoint.part(world.rank)
         rank = unpack_state(saved, world.device, arrays, config.trust_checkpoint)
         if not (isinstance(rank, dict) and {"plugins", "env", "library"} <= rank.keys()):
             raise ValueError("a part is missing")
     except UnsafePickle as error:
-        raise UsageError(f"--checkpoint {checkpoint}: {would_run_code(error)}") from error
+        raise UsageError(f"--checkpoint {checkpoint.path}: {would_run_code(error)}") from error
     except (ValueError, LookupError, pickle.UnpicklingError) as error:
         raise UsageError(
-            f"--checkpoint {checkpoint}: the state of rank {world.rank} beside it is not one "
+            f"--checkpoint {checkpoint.path}: the state of rank {world.rank} beside it is not one "
             f"({error}). Without the folder `ranks` beside it, the run goes on from the checkpoint "
             "alone."
         ) from error

@@ -13,20 +13,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rltrain.config.checks import flag
 from rltrain.errors import UsageError
-from rltrain.options.checks import flag
-from rltrain_files.disk import Mount, disk_errors, try_to_write
+from rltrain_files.disk import PARTIAL, Mount, disk_errors, try_to_write, whole
 from rltrain_files.reading import real
 from rltrain_files.terminal import one_line
-
-__all__ = [
-    "LONGEST_NAME",
-    "PARTIAL",
-    "RunFolder",
-    "check_writable",
-    "create_run_folder",
-    "task_folder",
-]
 
 _LONGEST = 255
 """Bytes of a file's name."""
@@ -35,9 +26,6 @@ _KEPT = 60
 
 LONGEST_NAME = _LONGEST - len("2026-01-31_23-59-59__99")
 """Bytes of a run's name, which stands between the time and perhaps a number."""
-
-PARTIAL = ".partial-"
-"""How the names of files and folders begin that are not complete yet."""
 
 
 class RunFolder:
@@ -98,20 +86,13 @@ class RunFolder:
             NotWritten: the disk does not take it.
         """
         target = self.path / name
-        # Write to a scratch folder, under the final file name: some libraries choose the format by
-        # the suffix, and torch stores the file's name inside the file.
-        scratch = target.with_name(f"{PARTIAL}{os.getpid()}-{target.name}")
-        try:
-            # While the half-written file fills the disk, so that this can be seen.
-            with disk_errors(scratch):
-                self._mount.check()
-                scratch.mkdir(parents=True, exist_ok=True)
-                write(scratch / target.name)
-                _sync(scratch / target.name)
-                os.replace(scratch / target.name, target)
-                _sync(target.parent)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        with disk_errors(target.parent):
+            self._mount.check()
+            # The inner one while the half-written file fills the disk, so that this can be seen.
+            with whole(target) as partial, disk_errors(partial.parent):
+                write(partial)
+                _sync(partial)
+            _sync(target.parent)
         return target
 
     def remove_partial(self) -> None:
@@ -131,11 +112,7 @@ def _sync(path: Path) -> None:
 
 
 def create_run_folder(log_root: str, library: str, task: str, run_name: str | None) -> RunFolder:
-    """Create a new folder: `<log_root>/<library>/<task>/<time>[_<run_name>]`.
-
-    Raises:
-        UsageError: it cannot be created.
-    """
+    """Create a new folder: `<log_root>/<library>/<task>/<time>[_<run_name>]`."""
     name = time.strftime("%Y-%m-%d_%H-%M-%S") + (f"_{run_name}" if run_name else "")
     parent = task_folder(log_root, library, task)
     for suffix in ("", *(f"_{number}" for number in range(2, 100))):
@@ -159,17 +136,18 @@ def task_folder(log_root: str, library: str, task: str) -> Path:
     return real(log_root) / library / label
 
 
-def check_writable(option: str, folder: str) -> None:
+def check_writable(option: str, folder: str, whose: str = "") -> None:
     """Check that folders and files can be created in the folder that an option names.
 
-    Nothing is left behind.
+    Nothing is left behind. Whose option it is may be said, if the user may have given none.
 
     Raises:
         UsageError: they cannot.
     """
     try:
         if one_line(folder) != folder:
-            raise ValueError("it has control characters")
+            named = folder.isascii() or folder.encode("utf-8", "replace").decode() == folder
+            raise ValueError("it has control characters" if named else "it is not UTF-8")
         path = Path(folder).expanduser().resolve()
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
         if not existing.is_dir():
@@ -181,7 +159,7 @@ def check_writable(option: str, folder: str) -> None:
         finally:
             probe.rmdir()
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~user is nobody's home.
-        raise UsageError(_unwritable(option, one_line(folder), error)) from error
+        raise UsageError(_unwritable(option, one_line(folder) + whose, error)) from error
 
 
 def _unwritable(option: str, folder: str, error: Exception) -> str:

@@ -15,18 +15,22 @@ from typing import Any
 
 from rltrain_files.secrets.names import PRIVATE, TOKEN, is_secret
 
-__all__ = ["HIDDEN", "hide", "hide_in_text", "hide_words", "without_secrets"]
-
 HIDDEN = "(hidden)"
 
 _ASSIGNED = re.compile(r"([-+]*[\w@][\w.@-]*)=(.*)", re.DOTALL)
 """A word of a command line such as `agent.x=1`, `--flag=1` or `NAME=1`."""
 
-_VALUE = r"""(?P<secret>"(?:[^"\\]|\\.)*"|'[^']*'|[^\s,;&"'}\])]+)"""
+_WORD = r"""[^\s,;&"'}\])]+"""
+_QUOTED = r"""\"(?:[^\"\\]|\\.)*\"|'[^']*'"""
+_VALUE = rf"(?P<secret>{_QUOTED}|{_WORD})"
+_WORDS = rf"(?![\[{{]|\S*:(?:\s|$)){_WORD}(?:[ \t]+(?!\S*:\s){_WORD})*"
 _EQUALS = re.compile(rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{{0,100}}\w)[\"']?\s*=\s*){_VALUE}")
-_FLAG = re.compile(rf"(?P<before>(?<![\w-])--?(?P<name>[A-Za-z][\w.-]*)\s+)(?!-){_VALUE}")
+_FLAG = re.compile(
+    rf"(?P<before>(?<![\w-])--?(?P<name>[A-Za-z][\w.-]*)[\"']?(?:\s+|,\s*))(?!-){_VALUE}"
+)
 _COLON = re.compile(
-    rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{{0,100}}\w)(?:[\"']?\s*:\s+|\"\s*:)){_VALUE}"
+    rf"(?P<before>(?<![\w@.-])(?P<name>[\w@.-]{{0,100}}\w)(?:[\"']?\s*:\s+|\"\s*:))"
+    rf"(?P<secret>{_QUOTED}|[\[{{][^][{{}}]*[]}}]|{_WORDS})"
 )
 _PAIRS = (_EQUALS, _FLAG, _COLON)
 
@@ -88,12 +92,7 @@ def hide_in_text(text: str, options: Mapping[str, Any] = MappingProxyType({})) -
 
 
 def without_secrets(options: Mapping[str, Any], name: str = "") -> dict[str, Any]:
-    """Return options for a file that starts another run: it needs its secrets from elsewhere.
-
-    Args:
-        options: nested.
-        name: of what they are below.
-    """
+    """Return options for a file that starts another run: it needs its secrets from elsewhere."""
     return {
         key: without_secrets(value, _below(name, key))
         if isinstance(value, Mapping)
@@ -143,15 +142,15 @@ class _Hider:
         return text
 
     def _typed(self, text: str) -> str:
-        """Hide secrets in what may be a word of a command line, YAML, JSON or a URL."""
+        """Hide secrets in what may be a word of a command line, YAML, JSON or a URL.
+
+        By patterns: parsing what is YAML only perhaps would take as long as somebody likes.
+        """
         assigned = _ASSIGNED.fullmatch(text)
-        if assigned:
-            return f"{assigned[1]}={self.value(assigned[2], assigned[1])}"
-        structure = _parsed(text)
-        if structure is not None:
-            hidden = self.value(structure, "")
-            return text if hidden == structure else _dumped(hidden)
-        return self.patterns(text, *_PAIRS)
+        if assigned and is_secret(assigned[1], assigned[2]):
+            return f"{assigned[1]}={self._hidden(assigned[2])}"
+        name, text = (f"{assigned[1]}=", assigned[2]) if assigned else ("", text)
+        return name + self.patterns(text, *_PAIRS)
 
     def _replaced(self, found: re.Match[str]) -> str:
         parts = found.groupdict()
@@ -160,32 +159,11 @@ class _Hider:
         if secret.startswith(HIDDEN[:-1]):  # By a pattern before this one.
             return found[0]
         if "name" in parts and not is_secret(parts["name"], secret):
-            quoted = secret != parts["secret"]
-            inner = self.patterns(secret, *_PAIRS) if quoted else secret
+            has_parts = secret != parts["secret"] or secret[:1] in ("[", "{")
+            inner = self.patterns(secret, *_PAIRS) if has_parts else secret
             return before + parts["secret"].replace(secret, inner)
         return before + self._hidden(secret)
 
     def _hidden(self, secret: Any) -> str:
         self.found.add(str(secret))
         return HIDDEN
-
-
-def _parsed(text: str) -> Any:
-    """Return the mapping or list that a text is in YAML or JSON, else None."""
-    if not re.match(r"\s*[{\[]|.*\S:\s*[\S\n]", text):
-        return None
-    from yaml import YAMLError, safe_load
-
-    try:
-        found = safe_load(text)
-    except (YAMLError, ValueError, RecursionError):
-        return None
-    return found if isinstance(found, (dict, list)) else None
-
-
-def _dumped(structure: Any) -> str:
-    from yaml import safe_dump
-
-    return str(
-        safe_dump(structure, default_flow_style=True, width=1 << 30, sort_keys=False)
-    ).strip()

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["PRIVATE", "TOKEN", "is_secret"]
-
 _OF_KEYS = (
     "access|anthropic|api|auth|aws|azure|clearml|comet(?:_ml)?|decryption|deploy|encryption|gcp|github|gitlab|"
     "google|gpg|hf|hmac|huggingface|jwt|license|mlflow|neptune|openai|pgp|private|priv|rsa|secret|"

@@ -11,8 +11,6 @@ from pathlib import Path
 from rltrain_files.terminal import raw
 from rltrain_ranks.logs.rank_log import console_stream
 
-__all__ = ["echoed"]
-
 _PAUSE = 0.2
 """Seconds between two looks at a log."""
 
@@ -22,19 +20,11 @@ def echoed(log: Path, rank: int, before: int = 0) -> Iterator[None]:
     """Show what is in a log, and what is added inside the context, on the console.
 
     The log is read as a file: the rank never waits for the console, and output from C is shown too.
-
-    Args:
-        log: is moved to the end of a file in the run folder.
-        rank: its number.
-        before: how many bytes that file has already, which are not shown.
+    It is moved to the end of a file in the run folder, which has so many bytes `before`.
     """
     ended = threading.Event()
-    thread = threading.Thread(
-        target=_follow,
-        args=(_Tail(log, before), f"[rank {rank}] ", ended),
-        name="rltrain-echo",
-        daemon=True,
-    )
+    arguments = _Tail(log, before), f"[rank {rank}] ", ended
+    thread = threading.Thread(target=_follow, args=arguments, name="rltrain-echo", daemon=True)
     thread.start()
     try:
         yield
@@ -61,8 +51,7 @@ class _Tail:
     """Reads what is added to a log; see `rltrain_ranks.logs.rank_log.RankLog`."""
 
     def __init__(self, log: Path, before: int) -> None:
-        self._log = log
-        self._before = before
+        self._log, self._before = log, before
         self._file = open(log, "rb")  # noqa: SIM115 - closed by `close`.
 
     def read(self) -> bytes:

@@ -8,20 +8,20 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from types import TracebackType
 from typing import TextIO, cast
 
 from rltrain_files.disk import Mount, NotWritten
 from rltrain_files.terminal import plain, plain_stream, raw
-from rltrain_ranks.logs.stream import LossyFile, as_text
-from rltrain_ranks.logs.view import hand_over, look_in
-
-__all__ = ["RankLog", "console_stream", "older", "say", "show"]
+from rltrain_ranks.guarded import flush
+from rltrain_ranks.logs.stream import LossyFile, as_text, descriptor_of
 
 LIMIT = 100 << 20
 """Bytes of a log that are enough to start a new file. The one before it is kept."""
 
 _console: TextIO | None = None
+
+_folder: Path | None = None
+"""Where the ranks of this node report, if this process is one of them."""
 
 
 def console_stream() -> TextIO:
@@ -32,15 +32,30 @@ def console_stream() -> TextIO:
     return _console or sys.stdout
 
 
-def show(line: str, folder: Path | None = None) -> None:
-    """Show a line to the user: above the live view, if there is one on this node.
+def view_files(folder: Path | None = None) -> tuple[Path, Path] | None:
+    """Return the file that is there while a view draws, and the one with lines for it.
+
+    The view, in rank 0, shows them above itself: on the terminal they would be overwritten. A line
+    can come from the launcher, or from another rank.
 
     Args:
-        line: for the user.
         folder: where the ranks of this node report, for a process that is none of them.
+
+    Returns:
+        None in a process that is no rank.
     """
-    if not hand_over(line, folder):
-        print(plain(line), file=console_stream(), flush=True)
+    folder = folder or _folder
+    return None if folder is None else (folder / "view", folder / "view.lines")
+
+
+def show(line: str, folder: Path | None = None) -> None:
+    """Show a line to the user: above the live view, if there is one; see `view_files`."""
+    files = view_files(folder)
+    if files is not None and files[0].exists():
+        with contextlib.suppress(OSError), files[1].open("a") as file:
+            file.write(line + "\n")
+            return
+    print(plain(line), file=console_stream(), flush=True)
 
 
 def say(text: str) -> None:
@@ -74,11 +89,12 @@ class RankLog:
         self._is_losing = False
 
     def __enter__(self) -> RankLog:
-        global _console
+        global _console, _folder
         self._descriptor = _open(self.path)  # First: if it fails, nothing has changed.
-        self._outer_console, self._outer_folder = _console, look_in(self.path.parent)
+        self._outer = _console, _folder
+        _folder = self.path.parent
         self._streams = sys.stdout, sys.stderr
-        _flush(*self._streams)
+        flush(*self._streams)
         self._saved = [os.dup(1), os.dup(2)]
         if _console is None:
             _console = plain_stream(self._terminal(sys.stdout))
@@ -88,18 +104,12 @@ class RankLog:
         self._redirect()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        global _console
+    def __exit__(self, *error: object) -> None:
+        global _console, _folder
         if _console is not None:
-            _flush(_console)
-        _console = self._outer_console
-        look_in(self._outer_folder)
-        _flush(self._stream)
+            flush(_console)
+        _console, _folder = self._outer
+        flush(self._stream)
         sys.stdout, sys.stderr = self._streams
         for target, saved in enumerate(self._saved, start=1):
             os.dup2(saved, target)
@@ -108,7 +118,7 @@ class RankLog:
 
     def move(self, path: Path) -> None:
         """Continue at the end of another file, after what was written so far."""
-        _flush(self._stream)
+        flush(self._stream)
         with (
             contextlib.suppress(OSError),  # The disk may be full already.
             self.path.open("rb") as written,
@@ -153,7 +163,7 @@ class RankLog:
         self._continue_in(_open(self._now))
 
     def _continue_in(self, descriptor: int) -> None:
-        _flush(self._stream)
+        flush(self._stream)
         os.close(self._descriptor)
         self._descriptor = descriptor
         self._redirect()
@@ -169,15 +179,11 @@ class RankLog:
         _console = plain_stream(cast(TextIO, _Both(*streams)))
 
     def _terminal(self, stdout: TextIO) -> TextIO:
-        """Return a stream that still reaches what stdout reached, once descriptor 1 is the log."""
+        """Return a stream that still reaches what stdout reached, once descriptors are the log."""
         stdout = raw(stdout)
-        try:
-            on_descriptor = stdout.fileno() == 1
-        except (OSError, ValueError, AttributeError):
-            on_descriptor = False  # For example a notebook's stream, which is not descriptor 1.
-        if not on_descriptor:
-            return stdout
-        return as_text(LossyFile(os.dup(1)))
+        descriptor = descriptor_of(stdout)
+        # It is 2 where only JSON may be on stdout.
+        return as_text(LossyFile(os.dup(descriptor))) if descriptor in (1, 2) else stdout
 
 
 class _Both(io.TextIOBase):
@@ -192,7 +198,7 @@ class _Both(io.TextIOBase):
         return len(text)
 
     def flush(self) -> None:
-        _flush(*self._streams)
+        flush(*self._streams)
 
 
 def _open(path: Path) -> int:
@@ -205,10 +211,3 @@ def _is_at(state: os.stat_result, path: Path) -> bool:
         return os.path.samestat(state, path.stat())
     except FileNotFoundError:
         return False
-
-
-def _flush(*streams: TextIO) -> None:
-    for stream in streams:
-        # The reader may have exited, as with `| head`: nobody wants the rest.
-        with contextlib.suppress(OSError, ValueError):
-            stream.flush()

@@ -10,33 +10,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
 from rltrain_files.terminal import raw
-from rltrain_ranks.machine.descriptors import open_missing
+from rltrain_ranks.guarded import flush, open_missing
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
-__all__ = ["LossyFile", "as_text", "lasting_output"]
 
-
-class _UnreadFile(io.FileIO):
-    """Writes to a descriptor; in silence, once nobody reads it any more, as with `| head`."""
-
-    def __init__(self, descriptor: int, closefd: bool = True) -> None:
-        super().__init__(descriptor, "w", closefd=closefd)
-
-    def write(self, data: ReadableBuffer, /) -> int:
-        """Write, or leave it out."""
-        try:
-            while (written := super().write(data)) is None:
-                # Another process that shares it has made it non-blocking, and its reader is slow.
-                select.select([], [self], [])
-            return written
-        except BrokenPipeError:
-            return memoryview(data).nbytes
-
-
-class LossyFile(_UnreadFile):
+class LossyFile(io.FileIO):
     """Counts what cannot be written. A print in a library must not raise because a disk is full.
+
+    It loses in silence what nobody reads any more, as with `| head`.
 
     Attributes:
         lost: the number of bytes that are missing since the last one that was written.
@@ -44,7 +27,7 @@ class LossyFile(_UnreadFile):
     """
 
     def __init__(self, descriptor: int, closefd: bool = True) -> None:
-        super().__init__(descriptor, closefd)
+        super().__init__(descriptor, "w", closefd=closefd)
         self.lost, self.reason = 0, ""
 
     def write(self, data: ReadableBuffer, /) -> int:
@@ -52,20 +35,40 @@ class LossyFile(_UnreadFile):
         view = memoryview(data)
         try:
             if self.lost:
-                super().write(f"\nrltrain: {self.lost} bytes lost: {self.reason}\n".encode())
+                self._write(f"\nrltrain: {self.lost} bytes lost: {self.reason}\n".encode())
                 self.lost = 0
-            return super().write(view)
+            return self._write(view)
+        except BrokenPipeError:
+            pass
         except OSError as error:
             self.lost += view.nbytes
             self.reason = error.strerror or str(error)
-            return view.nbytes
+        return view.nbytes
+
+    def _write(self, data: ReadableBuffer) -> int:
+        while (written := super().write(data)) is None:
+            # Another process that shares it has made it non-blocking, and its reader is slow.
+            select.select([], [self], [])
+        return written
 
 
-def as_text(file: LossyFile) -> TextIO:
-    """Return a stream that writes each line when it is complete."""
+def as_text(file: LossyFile, like: TextIO | None = None) -> TextIO:
+    """Return a stream that writes each line when it is complete, or as another one does."""
     buffer = io.BufferedWriter(file)
-    stream = io.TextIOWrapper(buffer, encoding="utf-8", errors="replace", line_buffering=True)
+    if like is None:
+        stream = io.TextIOWrapper(buffer, "utf-8", "replace", line_buffering=True)
+    else:
+        by_line = bool(like.line_buffering)
+        stream = io.TextIOWrapper(buffer, like.encoding, like.errors, line_buffering=by_line)
     return cast(TextIO, stream)
+
+
+def descriptor_of(stream: TextIO) -> int:
+    """Return a stream's descriptor; -1 if it has none, as a notebook's stream."""
+    try:
+        return stream.fileno()
+    except (OSError, ValueError, AttributeError):
+        return -1
 
 
 @contextlib.contextmanager
@@ -88,26 +91,14 @@ def lasting_output() -> Iterator[Callable[[], str]]:
     try:
         yield missing
     finally:
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                stream.flush()
+        flush(sys.stdout, sys.stderr)
         sys.stdin, sys.stdout, sys.stderr = before
 
 
 def _lasting(stream: TextIO | None, descriptor: int) -> TextIO:
     """Return a stream for a standard descriptor in place of Python's own, which may be none."""
-    if stream is None:
-        return as_text(LossyFile(descriptor, closefd=False))
-    try:
-        is_own = raw(stream) is stream and stream.fileno() == descriptor
-    except (OSError, ValueError, AttributeError):
-        is_own = False  # For example a notebook's stream.
-    if not is_own:
-        return stream
-    with contextlib.suppress(OSError):
-        stream.flush()
-    buffer = io.BufferedWriter(LossyFile(descriptor, closefd=False))
-    made = io.TextIOWrapper(
-        buffer, stream.encoding, stream.errors, line_buffering=bool(stream.line_buffering)
-    )
-    return cast(TextIO, made)
+    if stream is not None:
+        if raw(stream) is not stream or descriptor_of(stream) != descriptor:
+            return stream
+        flush(stream)
+    return as_text(LossyFile(descriptor, closefd=False), stream)

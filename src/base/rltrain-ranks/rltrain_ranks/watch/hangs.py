@@ -1,23 +1,28 @@
-"""Finds ranks that make no progress, and ends them."""
+"""Finds ranks that make no progress, and ends them.
+
+Their launcher watches them. Those that no launcher of rltrain started watch each other: each one
+those of its machine.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import io
 import os
+import shutil
+import socket
+import sys
+import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rltrain_ranks.board import board_of
-from rltrain_ranks.pulse import Pulse, parse_pulse, pulse_files
-from rltrain_ranks.stacks import Process, main_thread, stack_file, stacks
-from rltrain_ranks.watch.collectives import last_collectives
+from rltrain_ranks.logs.rank_log import console_stream
+from rltrain_ranks.pulse import Pulse, parse_pulse, pulse_file
+from rltrain_ranks.stacks import Process, last_collectives, main_thread, stack_file, stacks
 from rltrain_ranks.watch.patience import Patience, shortest
 from rltrain_ranks.watch.verdict import Hang, Place, find_missing
-
-__all__ = ["HangWatch", "hang_watch"]
 
 _PERIOD = 1.0
 """Seconds between two looks."""
@@ -29,25 +34,11 @@ _BUSY, _BUSY_FOR = 0.1, 0.5
 """The share of a core from which a process counts as busy, and the seconds over which it is
 measured."""
 
+_PERIODS = 0.2, 5.0
+"""The shortest and the longest time between two looks, in seconds."""
 
-def hang_watch(reports: Path, timeout: float | str | None, nodes: int) -> Callable[[], None]:
-    """Return a function for a launcher to call again and again: it ends ranks that hang.
-
-    Args:
-        reports: the folder where its ranks report.
-        timeout: the option `hang_timeout`.
-        nodes: number of nodes of the run.
-    """
-    board_of(reports)  # While it is there.
-    watch = HangWatch(lambda: pulse_files(reports), timeout, nodes)
-
-    def look() -> None:
-        hang = watch.look()
-        if hang is not None:
-            hang.write_report(reports)
-            hang.end()
-
-    return look
+_FAREWELL = 15.0
+"""Seconds in which a rank must notice by itself that another one, which hung, has been ended."""
 
 
 class _Held(io.FileIO):
@@ -61,18 +52,9 @@ class HangWatch:
     """Looks at the ranks of one machine, again and again."""
 
     def __init__(
-        self,
-        files: Callable[[], Mapping[int, Path]],
-        timeout: float | str | None,
-        nodes: int = 1,
+        self, files: Callable[[], Mapping[int, Path]], timeout: float | str | None, nodes: int = 1
     ) -> None:
-        """Watch ranks.
-
-        Args:
-            files: returns the files with the pulses of this machine's ranks, by rank.
-            timeout: the option `hang_timeout`.
-            nodes: number of nodes of the run.
-        """
+        """Watch ranks: `files` returns the pulses of this machine's, by rank."""
         self._files, self._has_neighbors = files, nodes > 1
         self._patience = Patience(timeout)
         self._period = min(_PERIOD, shortest(timeout) / 4)
@@ -93,7 +75,9 @@ class HangWatch:
             return None
         places = self._asked(places)
         late = [place for place in places if self._is_late(place, places)]
-        if not late or any(self._moved(place) or place.is_debugged for place in late):
+        # One that was stopped goes on when asked, and has made no progress.
+        moved = [p for p in late if not p.stopped and self._pulse(p.rank) != p.pulse]
+        if not late or moved or any(place.is_debugged for place in late):
             self._seen.clear()  # Look closely again after as long.
             return None
         path = self._opened[late[0].rank][0]
@@ -151,24 +135,16 @@ class HangWatch:
         recorded = last_collectives(paths)
         time.sleep(max(0.0, started + _BUSY_FOR - time.monotonic()))
         seconds = time.monotonic() - started
-        found = []
-        for place, process in zip(places, before, strict=True):
-            text, now = texts.get(place.rank, ""), Process.look(place.pulse.pid)
-            frames = main_thread(text, place.pulse.thread)
-            found.append(
-                replace(
-                    place,
-                    busy=_is_busy(process, now, seconds),
-                    frames=frames,
-                    stacks=text,
-                    collectives=recorded.get(place.rank, ""),
-                )
+        return [
+            replace(
+                place,
+                busy=_is_busy(process, Process.look(place.pulse.pid), seconds),
+                frames=main_thread(texts.get(place.rank, ""), place.pulse.thread),
+                stacks=texts.get(place.rank, ""),
+                collectives=recorded.get(place.rank, ""),
             )
-        return found
-
-    def _moved(self, place: Place) -> bool:
-        """Whether a rank has made progress since; one that was stopped goes on when asked."""
-        return not place.stopped and self._pulse(place.rank) != place.pulse
+            for place, process in zip(places, before, strict=True)
+        ]
 
 
 def _is_busy(before: Process | None, now: Process | None, seconds: float) -> bool:
@@ -176,3 +152,57 @@ def _is_busy(before: Process | None, now: Process | None, seconds: float) -> boo
     if before is None or now is None:
         return False
     return before.state == now.state == "R" or now.seconds - before.seconds > _BUSY * seconds
+
+
+def machine() -> str:
+    """Return what only processes on this machine share: host names may be the same elsewhere."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return boot.read_text().strip() if boot.exists() else socket.gethostname()
+
+
+@contextlib.contextmanager
+def watching(
+    rank: int, folders: Sequence[tuple[str, str]], timeout: float | str | None
+) -> Iterator[None]:
+    """Look for ranks that hang, in a thread.
+
+    Args:
+        rank: this one.
+        folders: `machine()` and the private folder of each rank.
+        timeout: the option `hang_timeout`.
+    """
+    here = machine()
+    places = {
+        other: pulse_file(Path(folder), other)
+        for other, (there, folder) in enumerate(folders)
+        if there == here and pulse_file(Path(folder), other).exists()
+    }
+    watch = HangWatch(lambda: places, timeout, nodes=1 + (len(places) < len(folders)))
+    period = min(_PERIODS[1], max(_PERIODS[0], shortest(timeout) / 10))
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.wait(period):
+            if (hang := watch.look()) is not None:
+                _end(hang, rank, places)
+
+    threading.Thread(target=look, name="rltrain-hangs", daemon=True).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def _end(hang: Hang, rank: int, places: Mapping[int, Path]) -> None:
+    """End the missing rank; one rank does it for all of its machine."""
+    lock = places[min(places)].with_name("hang.lock")
+    with contextlib.suppress(OSError):
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
+        for stream in {console_stream(), sys.stderr}:
+            print(f"rltrain: {hang.message}", file=stream, flush=True)
+        hang.end(all_but=rank)
+    if rank not in hang.culprits:
+        time.sleep(_FAREWELL)
+    for ended in {rank, *hang.culprits}:
+        shutil.rmtree(places[ended].parent, ignore_errors=True)
+    os._exit(1)

@@ -1,10 +1,17 @@
-"""How long a rank may make no progress: the option `hang_timeout`."""
+"""How long a rank may make no progress, or the user's code before any rank: `hang_timeout`."""
 
 from __future__ import annotations
 
-from rltrain_ranks.pulse import Pulse
+import contextlib
+import math
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
 
-__all__ = ["SECTIONS", "Patience", "sections", "shortest"]
+from rltrain_ranks.pulse import Pulse
+from rltrain_ranks.stacks import Frame
 
 SECTIONS = ("start", "step", "checkpoint", "end")
 """Sections of a run, each with a time-out of its own."""
@@ -19,6 +26,8 @@ _SHORTEST = 300.0
 _TIMES = 10.0
 """The default time-out, in times of the longest iteration so far."""
 
+_STARTING = Pulse(0, 0, 0, 0, 0, "starting", waiting=False, call="")
+
 
 def sections(value: float | str | None) -> dict[str, float]:
     """Return the seconds of each section that the option `hang_timeout` gives."""
@@ -32,11 +41,9 @@ class Patience:
     """How long a rank may make no progress."""
 
     def __init__(self, timeout: float | str | None) -> None:
-        """Start with a fixed time-out, or none.
+        """Take the option `hang_timeout`: seconds within an iteration, 0 for ever.
 
-        Args:
-            timeout: the option `hang_timeout`: seconds within an iteration, 0 for ever; None
-                follows the longest iteration. As a text, the seconds of each section of a run.
+        None follows the longest iteration; a text has the seconds of each section of a run.
         """
         self._given = sections(timeout)
         self._longest = 0.0
@@ -85,3 +92,33 @@ def _section(pulse: Pulse) -> str:
 def shortest(timeout: float | str | None) -> float:
     """Return the shortest time-out, by the option `hang_timeout`."""
     return min([_SHORTEST, *filter(None, sections(timeout).values())])
+
+
+@contextlib.contextmanager
+def bounded(what: str, timeout: float | str | None) -> Iterator[None]:
+    """End this process if this thread stays in the context for longer than a run may start.
+
+    `what` it does there, and where it stands, is said.
+    """
+    patience = Patience(timeout)
+    seconds = patience.seconds(_STARTING)
+    if math.isinf(seconds):
+        yield
+        return
+    bound = f"{seconds:.0f} s ({patience.option(_STARTING)})"
+    text = f"rltrain: {what} did not end within {bound}"
+    timer = threading.Timer(seconds, _end, (text, threading.get_ident()))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _end(text: str, thread: int) -> None:
+    walked = traceback.walk_stack(sys._current_frames()[thread])
+    frames = [Frame(each.f_code.co_filename, line, each.f_code.co_name) for each, line in walked]
+    where = next((frame for frame in frames if frame.is_of_the_user), frames[0])
+    print(f"{text}: it stands at {where}.", file=sys.stderr, flush=True)
+    os._exit(1)

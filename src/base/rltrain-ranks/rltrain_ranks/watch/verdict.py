@@ -1,12 +1,13 @@
-"""Says which rank is missing, given where the ranks of a machine are."""
+"""Says which rank is missing, given where the ranks of a machine are, or slow."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
+import statistics
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,14 @@ from rltrain_ranks.pulse import Pulse
 from rltrain_ranks.reports import Kind, Report, write_report
 from rltrain_ranks.stacks import Frame
 
-__all__ = ["Hang", "Place", "find_missing"]
+_FACTOR = 2.0
+"""A rank is slow if it takes this many times as long as the median."""
+_IN_A_ROW = 10
+"""Iterations after which a slow rank is named."""
+_SHORTEST = 0.01
+"""Seconds of an iteration, below which differences are noise."""
+_SHARE = 0.25
+"""Share of the median iteration that a slow rank costs at least."""
 
 
 @dataclass(frozen=True)
@@ -88,11 +96,7 @@ class Hang:
         write_report(folder, Report(rank, time.time(), kind, self.message, self.message))
 
     def end(self, all_but: int | None = None) -> None:
-        """End the ranks at once: those that hang hear nothing else.
-
-        Args:
-            all_but: the rank that calls this, if one does.
-        """
+        """End the ranks at once, but not the one that calls: those that hang hear nothing else."""
         for rank in self.culprits:
             with contextlib.suppress(ProcessLookupError):
                 if rank != all_but:
@@ -102,14 +106,14 @@ class Hang:
 def find_missing(
     places: list[Place], late: list[Place], path: Path, has_neighbors: bool, option: str
 ) -> Hang:
-    """Say which rank is missing.
+    """Say which rank is missing, given where the ranks of this machine are.
 
     Args:
-        places: where the ranks of this machine are.
-        late: those that have made no progress for too long.
+        places: of all ranks.
+        late: of those that have made no progress for longer than `option` says.
         path: the file with the pulse of one of them.
         has_neighbors: whether there are ranks on other machines.
-        option: what says how long is too long.
+        option: for the message.
     """
     waiting = all(place.waiting or place.ended for place in places)
     behind = min(place.pulse.collectives for place in late)
@@ -144,8 +148,11 @@ def _keep(places: list[Place], head: str, path: Path) -> list[str]:
     log = path.with_suffix(".log").resolve()
     if log.parent == path.parent.resolve():
         return []  # There is no run folder yet.
-    file = log.with_name("hang.txt")
-    texts = map(_answers, places)
+    file, texts = log.with_name("hang.txt"), []
+    for place in places:
+        said = f"\nIts last collectives:\n{place.collectives}\n" if place.collectives else ""
+        stood = place.stacks or "It did not answer."
+        texts.append(f"== rank {place.rank}\n\n{stood}\n{said}")
     try:
         with file.open("a") as out:
             out.write("\n".join([time.strftime("%Y-%m-%d %H:%M:%S"), head, "", *texts, ""]))
@@ -154,8 +161,47 @@ def _keep(places: list[Place], head: str, path: Path) -> list[str]:
     return [f"The stacks of all threads: {file}"]
 
 
-def _answers(place: Place) -> str:
-    """Return what a rank has answered."""
-    text = f"== rank {place.rank}\n\n{place.stacks or 'It did not answer.'}"
-    recorded = f"\nIts last collectives:\n{place.collectives}\n" if place.collectives else ""
-    return f"{text}\n{recorded}"
+class Stragglers:
+    """Names each slow rank once. All ranks may ask: the answers are equal."""
+
+    def __init__(self) -> None:
+        self._is_first = True
+        self._counts: dict[tuple[int, str], int] = {}
+        self._named: set[int] = set()
+
+    def find(self, seconds: Sequence[tuple[float, float]]) -> list[str]:
+        """Count an iteration, and describe the ranks that are slow since some time.
+
+        Args:
+            seconds: by rank, its own seconds in its environments and in everything else, without
+                those in which it waits for others.
+        """
+        total = statistics.median_low(map(sum, seconds))
+        is_first, self._is_first = self._is_first, False  # It compiles, and loads.
+        if is_first or total < _SHORTEST:
+            return []
+        rollout, update = (statistics.median_low(column) for column in zip(*seconds, strict=True))
+        lines = []
+        for rank, own in enumerate(seconds):
+            # Where collectives return before they are done, waiting is part of the update. But then
+            # all ranks take the same time in total.
+            for phase, taken, median, more in (
+                ("stepping its environments (rollout)", own[0], rollout, own[0] - rollout),
+                ("everything else (update)", own[1], update, sum(own) - total),
+            ):
+                slow = taken >= _FACTOR * median and more >= _SHARE * total
+                count = self._counts.get((rank, phase), 0) + 1 if slow else 0
+                self._counts[rank, phase] = count
+                if count >= _IN_A_ROW and rank not in self._named:
+                    self._named.add(rank)
+                    lines.append(_line(rank, phase, taken, median))
+        return lines
+
+
+def _line(rank: int, phase: str, own: float, median: float) -> str:
+    times = f"{own / median:.1f} times as long as" if median else "longer than"
+    return (
+        f"Rank {rank} is slow, and the others wait for it: {_IN_A_ROW} iterations in a row, "
+        f"{phase} took it {times} the median of all ranks, now {own:.3g} s an iteration, "
+        f"not {median:.3g} s."
+    )

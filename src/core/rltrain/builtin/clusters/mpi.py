@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from rltrain.clusters import StartedRank, read_numbers, read_rank, shown
 from rltrain.errors import UsageError
 
-__all__ = ["flux", "jsrun", "mpich", "mvapich", "open_mpi", "pals"]
-
 _PORTS = 4096
 """As in `slurm`, and in jax's `jax/_src/clusters/ompi_cluster.py`: Open MPI's job numbers are
 multiples of this."""
@@ -51,9 +49,8 @@ def mpich(environ: Mapping[str, str]) -> StartedRank | None:
 
 def pals(environ: Mapping[str, str]) -> StartedRank | None:
     """Return the place of a rank of mpiexec or aprun of Cray's PALS."""
-    if not environ.get("PALS_RANKID"):
-        return None
-    return _find(environ, "", "PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
+    names = ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
+    return _find(environ, "", *names) if environ.get("PALS_RANKID") else None
 
 
 def mvapich(environ: Mapping[str, str]) -> StartedRank | None:
@@ -87,11 +84,7 @@ def _port(job: int) -> int:
 def _find(
     environ: Mapping[str, str], prefix: str, rank: str, size: str, local: str, local_size: str
 ) -> StartedRank | None:
-    """Return a rank's place; None if nothing or only one rank was started.
-
-    Raises:
-        UsageError: some of the variables are missing, are not numbers, or contradict each other.
-    """
+    """Return a rank's place; None if nothing or only one rank was started."""
     rank, size, local, local_size = (prefix + name for name in (rank, size, local, local_size))
     if not (environ.get(rank) or environ.get(size)):
         return None

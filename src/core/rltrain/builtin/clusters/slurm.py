@@ -14,8 +14,6 @@ from rltrain.clusters import StartedRank, read_numbers, shown
 from rltrain.errors import UsageError
 from rltrain.types import World
 
-__all__ = ["find", "first_host", "resolve"]
-
 _VARIABLES = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS")
 
 _INTERACTIVE = ("4294967290", "interactive")
@@ -37,10 +35,6 @@ def find(environ: Mapping[str, str]) -> StartedRank | None:
 
     A batch script itself is no task of srun: it has no SLURM_STEP_NODELIST. Nor is the shell that
     salloc gives, on the machine where it was typed or as a step of its own on the first node.
-
-    Raises:
-        UsageError: the variables are incomplete, are not numbers, or contradict each other; or
-            this is a job of several nodes, outside of srun: it would train on one of them.
     """
     if not environ.get("SLURM_STEP_NODELIST") or environ.get("SLURM_STEP_ID") in _INTERACTIVE:
         _check_outside(environ)

@@ -1,18 +1,50 @@
-"""What the console knows of a run."""
+"""What the console knows of a run, and numbers, times and paths as it shows them."""
 
 from __future__ import annotations
 
 import math
+import os
 import shlex
 import statistics
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from rltrain.builtin.console.words import duration, percent, shortest
 from rltrain.records import CheckpointSaved, Record, RunEnded, RunStarted, Scalars, Warned
 
-__all__ = ["RunState", "Shares"]
+
+def number(value: float | None) -> str:
+    """Return a value with four digits or one decimal place, "-" if there is none."""
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if 100 <= abs(value) < 1e9 else f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    """Return a share, 0 to 1, in percent."""
+    return f"{share:.0%}"
+
+
+def speed(fps: tuple[float, ...]) -> str:
+    """Return frames per second of all ranks together, and of each."""
+    each = " + ".join(f"{rank:,.0f}" for rank in fps)
+    if len(fps) > 4:
+        each = f"{min(fps):,.0f}..{max(fps):,.0f} a rank"
+    return f"{sum(fps):,.0f} ({each})" if len(fps) > 1 else each or "-"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as minutes and seconds, and hours if there are some."""
+    minutes, rest = divmod(max(int(seconds), 0), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def shortest(path: str | Path) -> str:
+    """Return an absolute path, or the same from the current folder if that is shorter."""
+    return min(str(path), os.path.relpath(path), key=len)
+
 
 _RECENT = 20
 """Iterations over which shares of the time are taken: in a single one it is mostly chance."""
@@ -89,11 +121,7 @@ class RunState:
     @property
     def status(self) -> str:
         """In one word, whether and how the run has ended."""
-        if self.ended is None:
-            return "training"
-        if self.ended.error is None:
-            return "stopped" if self.ended.asked else "solved" if self.ended.solved else "finished"
-        return "interrupted" if self.ended.error.startswith("KeyboardInterrupt") else "failed"
+        return "training" if self.ended is None else self.ended.outcome
 
     @property
     def end(self) -> str:

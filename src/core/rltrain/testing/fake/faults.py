@@ -1,12 +1,11 @@
-"""Faults to plant in a fake world."""
+"""Faults to plant in a fake world, and the errors between its ranks."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-__all__ = ["Fault", "poisoned"]
-
+from rltrain.errors import RltrainError
 
 Kind = Literal["dies", "sends_nan", "returns_early", "is_late"]
 
@@ -41,13 +40,29 @@ class Fault:
 
 
 def poisoned(fault: Fault, call: str, payload: Any) -> Any:
-    """Return the payload with NaN everywhere.
-
-    Raises:
-        ValueError: it holds no floating-point numbers.
-    """
+    """Return the payload with NaN everywhere."""
     if isinstance(payload, (list, tuple)):
         return [poisoned(fault, call, x) for x in payload]
     if "float" not in str(getattr(payload, "dtype", "")):
         raise ValueError(f"The fault {fault} hits {call}, which cannot carry NaN.")
     return payload * float("nan")
+
+
+class Deadlock(RltrainError):
+    """No rank can continue: each waits for one that waits elsewhere or has returned."""
+
+
+class CollectiveMismatch(RltrainError):
+    """Ranks called different collectives, or passed different shapes, dtypes or sources."""
+
+
+class FaultNotReached(RltrainError):
+    """A planted fault never happened, so the test would prove nothing."""
+
+
+class PeerLost(RuntimeError):
+    """A collective cannot complete because another rank has failed. The message is like gloo's."""
+
+
+class RankDied(BaseException):
+    """A planted death. Not an `Exception`, so that code does not catch it, as with SIGKILL."""

@@ -1,43 +1,122 @@
-"""One rank's side of the fake process group."""
+"""One rank's side of the fake process group: its collectives, over arrays of any framework."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+import functools
+import math
+import operator
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from rltrain.data import pack_object, unpack_object
-from rltrain.testing.fake.collectives import (
-    Call,
-    caller,
-    copied,
-    describe,
-    reduced,
-    reject_unfit,
-)
+from rltrain.run import group as noting
 from rltrain.types import ReduceOp, World
 
-__all__ = ["FakeGroup", "Meet"]
+_HERE = f"{Path(__file__).parent}{os.sep}"
 
 
-class Meet(Protocol):
-    """Joins a collective; returns this rank's part of the result once all ranks have joined."""
+@dataclass(frozen=True)
+class Collective:
+    """One completed collective, as recorded in the trace."""
 
-    def __call__(
-        self,
-        call: Call,
-        combine: Callable[[list[Any]], list[Any]],
-        group: str = "default",
-        ranks: tuple[int, ...] | None = None,
-    ) -> Any:
-        """Wait for the others.
+    op: str
+    """The operation and its parameters: "all_reduce(sum)", "broadcast(src=0)", "barrier"."""
+    carries: str
+    """What is sent: "float32[3, 2]", "object", or "" for a barrier."""
+    bytes: int
+    """The largest number of bytes that one rank sent."""
+    ranks: tuple[int, ...]
+    """The ranks that took part."""
+    callers: tuple[str, ...]
+    """The line of each rank's call, as "file:line in function"."""
+    last: int
+    """The rank that arrived last, for which the others waited."""
 
-        Args:
-            call: this rank's call.
-            combine: turns the payloads of all members, in order, into the result of each.
-            group: name of the group.
-            ranks: its members; None for all.
-        """
-        ...
+
+@dataclass(frozen=True)
+class Call:
+    """One rank's call of a collective."""
+
+    op: str
+    carries: str
+    payload: Any
+    caller: str
+
+    def __str__(self) -> str:
+        return f"{self.op} of {self.carries}" if self.carries else self.op
+
+
+def caller() -> str:
+    """Return the innermost line of the stack that is neither ours nor torch's."""
+    torch = sys.modules.get("torch")
+    inside: tuple[str, ...] = (_HERE, noting.__file__)
+    if torch is not None:
+        inside += (f"{Path(str(torch.__file__)).parent}{os.sep}",)
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
+        frame = frame.f_back
+    code = frame.f_code
+    return f"{code.co_filename}:{frame.f_lineno} in {code.co_name}"
+
+
+def describe(arrays: Sequence[Any]) -> str:
+    """Return dtypes and shapes, such as "float32[3, 2]"; several are joined by " and "."""
+    names = []
+    for x in arrays:
+        dtype = str(x.dtype).removeprefix("torch.")
+        names.append(f"{dtype}[{', '.join(map(str, x.shape))}]")
+    return " and ".join(names)
+
+
+def size(payload: Any) -> int:
+    """Return the bytes of a payload: an array, pickled bytes, or a list of these."""
+    if isinstance(payload, bytes):
+        return len(payload)
+    if isinstance(payload, (list, tuple)):
+        return sum(map(size, payload))
+    return math.prod(payload.shape) * payload.dtype.itemsize if payload is not None else 0
+
+
+def copied(x: Any) -> Any:
+    """Return a copy of an array that shares neither memory nor gradient history with it."""
+    x = x.detach() if hasattr(x, "detach") else x
+    return x.clone() if hasattr(x, "clone") else x.copy()
+
+
+def reduced(arrays: Sequence[Any], op: ReduceOp) -> Any:
+    """Combine arrays element by element, in the order of ranks.
+
+    Only operators and methods that numpy, torch and jax arrays share are used.
+    """
+    shape = arrays[0].shape
+    # Add a dimension: in numpy, the sum of two 0-dimensional arrays is a scalar, not an array.
+    rows = [x.detach()[None] if hasattr(x, "detach") else x[None] for x in arrays]
+    if op in ("sum", "mean"):
+        total = functools.reduce(operator.add, rows)
+        combined = total / len(rows) if op == "mean" else total
+    elif op == "min":
+        combined = functools.reduce(lambda a, b: a.clip(max=b), rows)
+    elif op == "max":
+        combined = functools.reduce(lambda a, b: a.clip(min=b), rows)
+    else:
+        raise ValueError(f"all_reduce has no operation {op!r}. Use sum, mean, min or max.")
+    return combined.reshape(shape)
+
+
+def reject_unfit(op: str, x: Any) -> None:
+    """Refuse values that are not arrays, and arrays inside a function that jax compiles."""
+    if not hasattr(x, "dtype"):
+        raise TypeError(f"{op} takes an array, not {x!r}. For a number: numpy.array([x]).")
+    jax = sys.modules.get("jax")
+    if jax is not None and isinstance(x, jax.core.Tracer):
+        raise TypeError(
+            f"{op} was called inside a function that jax traces (jit, grad, vmap). The fake "
+            "group's collectives run on the host: call them between compiled functions."
+        )
 
 
 class FakeGroup:
@@ -49,9 +128,10 @@ class FakeGroup:
     Attributes:
         world: this rank's place.
         closed: whether `close` was called.
+        meet: joins a collective; see `rltrain.testing.fake.run.FakeRun`.
     """
 
-    def __init__(self, world: World, meet: Meet) -> None:
+    def __init__(self, world: World, meet: Callable[..., Any]) -> None:
         self.world = world
         self.rank = world.rank
         self.world_size = world.world_size

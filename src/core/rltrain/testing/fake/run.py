@@ -7,21 +7,19 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from rltrain.testing.fake.baton import Baton
-from rltrain.testing.fake.collectives import Call, Collective, size
-from rltrain.testing.fake.errors import (
+from rltrain.testing.fake.baton import Baton, RankStates
+from rltrain.testing.fake.faults import (
     CollectiveMismatch,
     Deadlock,
+    Fault,
     FaultNotReached,
     PeerLost,
     RankDied,
+    poisoned,
 )
-from rltrain.testing.fake.faults import Fault, poisoned
-from rltrain.testing.fake.group import FakeGroup
-from rltrain.testing.fake.rank_state import RankStates
+from rltrain.testing.fake.group import Call, Collective, FakeGroup, size
 from rltrain.types import World
-
-__all__ = ["FakeRun", "rank_variables"]
+from rltrain_ranks.world import rank_variables
 
 T = TypeVar("T")
 
@@ -56,7 +54,7 @@ class FakeRun:
         self._parked: list[int] = []
         self._thrown: dict[int, BaseException] = {}
         self._first: BaseException | None = None
-        self._states = RankStates([rank_variables(world) for world in worlds], rank_local)
+        self._states = RankStates([variables(world) for world in worlds], rank_local)
         self._baton = Baton(len(worlds), self._states, self._stuck)
 
     def run(self, function: Callable[[FakeGroup], T]) -> list[T]:
@@ -92,7 +90,11 @@ class FakeRun:
         group: str = "default",
         ranks: tuple[int, ...] | None = None,
     ) -> Any:
-        """See `rltrain.testing.fake.group.Meet`; for one rank."""
+        """Join a collective; return this rank's part of the result once all ranks have joined.
+
+        `combine` turns the payloads of all members, in order, into the result of each. The ranks
+        are the members of the group; None for all.
+        """
         if rank in self._ended:
             raise RuntimeError(f"{call} on the group of a run that has ended on rank {rank}.")
         call = self._with_fault(rank, call)
@@ -225,15 +227,6 @@ class _ReturnsEarly(BaseException):
     """Unwinds the stack of a rank whose planted fault is `returns_early`."""
 
 
-def rank_variables(world: World) -> dict[str, str]:
+def variables(world: World) -> dict[str, str]:
     """Return the variables that torchrun would set."""
-    return {
-        "RANK": str(world.rank),
-        "LOCAL_RANK": str(world.local_rank),
-        "GROUP_RANK": str(world.node_rank),
-        "WORLD_SIZE": str(world.world_size),
-        "LOCAL_WORLD_SIZE": str(world.local_world_size),
-        "GROUP_WORLD_SIZE": str(world.num_nodes),
-        "MASTER_ADDR": "127.0.0.1",
-        "MASTER_PORT": "29500",
-    }
+    return {**rank_variables(world), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}

@@ -25,11 +25,8 @@ import torch
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from rltrain.testing.fake.collectives import Call, caller, copied, describe, reduced
-from rltrain.testing.fake.group import FakeGroup
+from rltrain.testing.fake.group import Call, FakeGroup, caller, copied, describe, reduced
 from rltrain.types import ReduceOp
-
-__all__ = ["BACKEND", "rank_threads", "with_default_group"]
 
 T = TypeVar("T")
 
@@ -84,11 +81,7 @@ class _RankWorld(distributed_c10d._World):
 
 @contextlib.contextmanager
 def rank_threads() -> Iterator[None]:
-    """Let torch keep process groups per thread while the context is open.
-
-    Raises:
-        RuntimeError: this process already has a process group.
-    """
+    """Let torch keep process groups per thread while the context is open."""
     if dist.is_initialized():
         raise RuntimeError(
             "A fake world cannot run in a process that has a torch process group. Destroy it first."

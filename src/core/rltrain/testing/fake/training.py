@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.metrics.trained import leaves
-from rltrain.plan.resolve import Plan, make_plan
+from rltrain.metrics.divergence import leaves
+from rltrain.plan.draft import Plan
+from rltrain.plan.resolve import make_plan
+from rltrain.plugins.registry import discover
+from rltrain.run.session import RankSession
+from rltrain.run.worker import make_session
+from rltrain.specs import ObserverSpec
 from rltrain.testing.fake.group import FakeGroup
 from rltrain.types import TrainResult, World
-
-if TYPE_CHECKING:
-    from rltrain.run.session import RankSession
-
-__all__ = ["RankRun", "current", "differing", "leaves", "plan_for", "train_rank"]
 
 
 @dataclass(frozen=True)
@@ -27,7 +28,7 @@ class RankRun:
     models: Mapping[str, Any]
     """The wrapped models by role, after training: torch modules or jax pytrees."""
     observers: Sequence[Any]
-    """This rank's observers, in the order in which their factories were given."""
+    """This rank's observers, in the order in which they were given."""
 
     def state(self) -> dict[str, Any]:
         """Return every tensor of the models' state, buffers included, by "role.name"."""
@@ -59,31 +60,33 @@ def differing(runs: Sequence[RankRun]) -> list[str]:
 
 
 def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:
-    """Plan a distributed run on the CPU for ranks that already exist.
-
-    Args:
-        options: fields of `rltrain.options.RunOptions`.
-        environ: the environment variables of rank 0.
-
-    Raises:
-        rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
-    """
+    """Plan a distributed run on the CPU for ranks that already exist."""
+    for name in ("launcher", "nnodes", "nproc_per_node", "num_gpus"):
+        if options.get(name) is not None:
+            raise UsageError(f"{name}={options[name]}: a fake world has its ranks. Leave it out.")
     chosen = {"writers": (), **options, "distributed": True}
     if not options.get("backend"):
         chosen.setdefault("device", "cpu")
     return make_plan(chosen, environ)
 
 
+def named(observer: Any) -> Any:
+    """Return the name of a class that a plugin declares with options; anything else as it is."""
+    path = f"{getattr(observer, '__module__', '')}:{getattr(observer, '__qualname__', '')}"
+    specs = discover().all(ObserverSpec)
+    return next((x.name for x in specs if x.options and x.factory == path), observer)
+
+
 def train_rank(
-    plan: Plan, group: FakeGroup, observers: Sequence[Callable[[], object]] = ()
+    plan: Plan, group: FakeGroup, observers: Sequence[Callable[[], object] | str] = ()
 ) -> RankRun:
     """Train on one rank of a fake world, with an ordinary session."""
-    # Imported late: it needs the whole core.
-    from rltrain.run.worker import make_session
-
-    replacement, watching = _StandIn(group), [make() for make in observers]
-    more = [("fake group", replacement), *((f"observer {i}", x) for i, x in enumerate(watching))]
+    replacement = _StandIn(group)
+    names = [x if isinstance(x, str) else f"observer {i}" for i, x in enumerate(observers)]
+    made = {n: x() for n, x in zip(names, observers, strict=True) if not isinstance(x, str)}
+    more = [("fake group", replacement), *made.items()]
     session = make_session(plan.config, group.world, plan.registry, more)
+    watching = [made.get(x) or session._plugins[f"observer:{x}"] for x in names]
     result = session.run()
     models = {role: current(session, role, model) for role, model in replacement.models.items()}
     return RankRun(result, models, watching)

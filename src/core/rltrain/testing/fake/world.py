@@ -7,15 +7,12 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from rltrain.plugins.uninstalled import without_given
-from rltrain.testing.fake.collectives import Collective
+from rltrain.plugins.installed import without_given
 from rltrain.testing.fake.faults import Fault
-from rltrain.testing.fake.group import FakeGroup
-from rltrain.testing.fake.run import FakeRun, rank_variables
-from rltrain.testing.fake.training import RankRun, plan_for, train_rank
+from rltrain.testing.fake.group import Collective, FakeGroup
+from rltrain.testing.fake.run import FakeRun, variables
+from rltrain.testing.fake.training import RankRun, named, plan_for, train_rank
 from rltrain.types import World
-
-__all__ = ["FakeWorld"]
 
 T = TypeVar("T")
 
@@ -99,7 +96,7 @@ class FakeWorld:
         return self._run(function, self._torch)
 
     def train(
-        self, *, observers: Sequence[Callable[[], object]] = (), **options: Any
+        self, *, observers: Sequence[Callable[[], object] | str] = (), **options: Any
     ) -> list[RankRun]:
         """Train as `rltrain.train` does, with the installed plugins, on the ranks of this world.
 
@@ -108,8 +105,9 @@ class FakeWorld:
         and debuggers work.
 
         Args:
-            observers: each is called once on every rank. The returned objects are registered with
-                the run, to wrap or watch its hooks.
+            observers: names, as for `rltrain.train`; or classes and functions, each called once on
+                every rank, whose objects are registered with the run, to wrap or watch its hooks. A
+                class that a plugin declares with options is given those of the run.
             **options: as for `rltrain.train`, with `plugins` that are not installed. By default
                 there are no writers and the device is the CPU.
 
@@ -121,9 +119,11 @@ class FakeWorld:
             BaseException: what `run` raises.
         """
         with without_given(options) as chosen:
-            plan = plan_for(chosen, rank_variables(self._worlds[0]))
+            watching = [named(each) for each in observers]
+            chosen["observers"] = [each for each in watching if isinstance(each, str)]
+            plan = plan_for(chosen, variables(self._worlds[0]))
             on_torch = self._torch or plan.config.framework == "torch"
-            return self._run(lambda group: train_rank(plan, group, observers), on_torch)
+            return self._run(lambda group: train_rank(plan, group, watching), on_torch)
 
     def _run(self, function: Callable[[FakeGroup], T], on_torch: bool) -> list[T]:
         if not _ONE_AT_A_TIME.acquire(blocking=False):

@@ -17,8 +17,6 @@ from rltrain.errors import UsageError, suggest
 from rltrain.plugins import discover
 from rltrain_devkit.distribution import KINDS, distribution_of, files_of, uses_of
 
-__all__ = ["NewCommand"]
-
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
 
 
@@ -50,11 +48,7 @@ class NewCommand:
         )
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Write the complete distribution or nothing, and print the next steps.
-
-        Raises:
-            UsageError: an argument is wrong, or the folder cannot be written.
-        """
+        """Write the complete distribution or nothing, and print the next steps."""
         name, into = arguments.name, Path(arguments.into)
         kinds = list(dict.fromkeys(arguments.kind))
         for kind in kinds:
@@ -100,11 +94,7 @@ def _author() -> str:
 
 
 def _check_free(name: str, kinds: Sequence[str], distribution: str) -> None:
-    """Refuse a name that would hide an installed plugin, or be hidden by it.
-
-    Raises:
-        UsageError: the name is taken. Names are compared as pip compares them.
-    """
+    """Refuse a name that would hide an installed plugin, or be hidden by it."""
     for record in discover().records:
         provides = {(spec.kind, canonicalize_name(spec.name)) for spec in record.specs}
         taken = [kind for kind in kinds if (kind, canonicalize_name(name)) in provides]

@@ -16,8 +16,6 @@ from rltrain.runs import all_runs, shortest
 from rltrain.specs import KINDS, BackendSpec, LibrarySpec, Spec, SuiteSpec
 from rltrain.terminal import one_line
 
-__all__ = ["CompleteCommand"]
-
 Completer = Callable[..., Iterable[str]]
 """Called with `prefix`, what is typed of the word, and `parsed_args`, the words before it."""
 
@@ -37,11 +35,7 @@ class CompleteCommand:
         """Add nothing: the shell tells the line by variables."""
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Print what the word at the cursor may become.
-
-        Raises:
-            UsageError: no shell asks.
-        """
+        """Print what the word at the cursor may become."""
         if "_ARGCOMPLETE" not in os.environ:
             raise UsageError(
                 'complete: the shell calls it: eval "$(register-python-argcomplete rltrain)"'

@@ -10,9 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
-from rltrain_devkit.declarations import merged
-
-__all__ = ["KINDS", "TEMPLATES", "Kind", "distribution_of", "files_of", "uses_of"]
+from rltrain import API_LEVEL
 
 TEMPLATES = Path(__file__).parent / "templates"
 """Has a folder for each kind and `common`, laid out like the distribution; `package` is renamed."""
@@ -41,12 +39,14 @@ KINDS = {
     "library": Kind(
         f"rltrain --library $name {_TWO}",
         "my-library>=1.2,<2",
-        needs=("rltrain-torch>=0.1,<0.2",),
+        needs=("rltrain-torch>=0.1",),
     ),
     "backend": Kind(f"rltrain --backend $name {_TWO}", "mpi4py>=4,<5", library=("torch>=2.7",)),
     "suite": Kind(f"rltrain --task $name/Point-v0 {_TWO}", "mujoco>=3", library=("torch>=2.7",)),
     "writer": Kind(f"rltrain --writer console $name {_TWO}", "wandb>=0.18,<1"),
-    "launcher": Kind(f"rltrain --launcher $name {_TWO}", "ray>=2.40,<3"),
+    "launcher": Kind(
+        f"rltrain --launcher $name {_TWO}", "ray>=2.40,<3", needs=("rltrain-nodes>=0.1",)
+    ),
     "observer": Kind(f"rltrain --observer $name {_TWO}", "psutil>=6"),
     "gradient_sync": Kind(f"rltrain --grad-sync $name {_TWO}", "torch>=2.7"),
     "cluster": Kind(
@@ -69,40 +69,45 @@ def uses_of(name: str, kinds: Sequence[str]) -> list[str]:
 
 
 def files_of(name: str, kinds: Sequence[str], author: str) -> dict[str, str]:
-    """Return the text of each file by its path in the distribution.
-
-    Args:
-        name: what users type.
-        kinds: of `KINDS`, one or several.
-        author: whom the license names.
-    """
+    """Return the text of each file by its path in the distribution."""
     named = _named(name)
-    of_kinds = {kind: _filled(kind, named) for kind in kinds}
-    declarations, sections = [], []
+    modules = {kind: f"{kind}_plugin" if len(kinds) > 1 else "plugin" for kind in kinds}
+    of_kinds = {kind: _filled(kind, {**named, "plugin": modules[kind]}) for kind in kinds}
+    sections = []
     for kind, files in of_kinds.items():
-        declarations.append(files.pop("package/plugin.py"))
         heading = f"\n## The {_words(kind)}\n\n" if len(kinds) > 1 else ""
         sections.append(heading + files.pop("README.md"))
         if len(kinds) > 1:
             files[f"tests/test_{kind}.py"] = files.pop("tests/test_conformance.py")
+            files[f"package/{modules[kind]}.py"] = files.pop("package/plugin.py")
     common = {
         **named,
         "what": f"The {_series(list(map(_words, kinds)))} {name}",
         "author": author,
         "author_in_toml": json.dumps(author, ensure_ascii=False),
         "year": str(datetime.date.today().year),
-        "dependencies": _listed(["rltrain>=0.1,<0.2", *_all("needs", kinds)]),
+        "dependencies": _listed(["rltrain>=0.1", *_all("needs", kinds)]),
         "library": _listed(_all("library", kinds)),
         "adapts": KINDS[kinds[0]].adapts,
         "sections": "".join(sections),
     }
     files = _filled("common", common)
-    files["package/plugin.py"] = merged(declarations)
+    if len(kinds) > 1:
+        files["package/plugin.py"] = _several(named["package"], kinds)
     for of_kind in of_kinds.values():
         files.update(of_kind)
+    files["package/plugin.py"] += f"\n\nrltrain_api = {API_LEVEL}\n"
     return {
         re.sub("^package/", f"{named['package']}/", path): files[path] for path in sorted(files)
     }
+
+
+def _several(package: str, kinds: Sequence[str]) -> str:
+    """Return the module that provides what the modules of several kinds do."""
+    imports = [f"from {package}.{x}_plugin import rltrain_provides as {x}" for x in sorted(kinds)]
+    provided = [f"        *{kind}()," for kind in kinds]
+    text = (TEMPLATES / f"several.py{SUFFIX}").read_text(encoding="utf-8")
+    return Template(text).substitute(imports="\n".join(imports), provided="\n".join(provided))
 
 
 def _named(name: str) -> dict[str, str]:

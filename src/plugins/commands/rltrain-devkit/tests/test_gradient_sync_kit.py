@@ -287,9 +287,11 @@ def test_a_sync_that_compensates_rounding_passes(judge):
 
 SPARSE = """
             exact = gradient + self.buffers.get(("lost", index), 0.0)
-            least = exact.abs().flatten().topk((exact.numel() + 3) // 4).values[-1]
-            buffer.copy_(torch.where((exact.abs() >= least) | ~exact.isfinite(), exact, 0.0))
-            self.buffers["lost", index] = exact - buffer
+            size, kept = exact.abs().flatten().nan_to_num(torch.inf), torch.zeros(exact.numel())
+            kept[size.topk((exact.numel() + 3) // 4).indices] = 1.0
+            sent = (kept.reshape(exact.shape) > 0) | ~exact.isfinite()
+            buffer.copy_(torch.where(sent, exact, 0.0))
+            self.buffers["lost", index] = torch.where(sent, 0.0, exact)
 """
 
 
@@ -301,6 +303,19 @@ def test_a_sync_that_sends_a_part_is_judged_over_many_steps(judge, more, passes,
     failed = judge(RIGHT.replace(line, sparse), TESTS.replace("1e-3", "0.2") + more)
     assert ("test_gradients_are_averaged" not in failed) == (passes and feeds_back)
     assert (failed == {}) == (passes and feeds_back), failed
+
+
+def test_a_sync_is_given_its_options(judge):
+    options = "\n\n@dataclass(frozen=True)\nclass Options:\n    by: int = 1\n"
+    plugin = RIGHT.replace(
+        "from rltrain.specs", "from dataclasses import dataclass\nfrom rltrain.specs"
+    )
+    plugin = plugin.replace(
+        'frameworks=("torch",)', 'frameworks=("torch",), options=f"{__name__}:Options"'
+    )
+    takes = "class Plugin:\n    def __init__(self, options):\n        assert options.by == 2\n"
+    plugin = plugin.replace("class Plugin:\n", takes) + options
+    assert judge(plugin, TESTS + "    options = {'by': 2}\n") == {}
 
 
 def test_a_sync_that_promises_less_is_tested_for_less(judge):

@@ -7,12 +7,13 @@ import pytest
 from rltrain_devkit import LauncherConformance
 
 LAUNCHER = """
-import multiprocessing, os, signal, socket, tempfile
+import multiprocessing, os, socket
 from multiprocessing.connection import wait
-from pathlib import Path
 from rltrain import hookimpl
-from rltrain.launch import failure
+from rltrain.launch import ask_to_end, ended_by_signal, failure, private_folder
 from rltrain.specs import LauncherSpec
+from rltrain.watch import hang_watch
+from rltrain_nodes import caught_signals
 
 
 @hookimpl
@@ -23,12 +24,12 @@ def rltrain_provides():
 
 class Launcher:
     def launch(self, config, work):
-        # These ranks import little: forks of this process will do.
+        # This process imports no framework: forks of it will do.
         fork, size = multiprocessing.get_context("fork"), config.nproc_per_node
         receiver, sender = fork.Pipe(duplex=False)
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
-        with tempfile.TemporaryDirectory() as reports:
+        with private_folder() as reports, caught_signals() as signals:
             ranks = [
                 fork.Process(target=run, args=(rank, size, port, sender, config, work, reports))
                 for rank in range(size)
@@ -36,18 +37,22 @@ class Launcher:
             for rank in ranks:
                 rank.start()
             try:
-                self.watch(ranks, Path(reports))
+                self.watch(ranks, reports, signals, hang_watch(config, reports))
             finally:
                 for rank in ranks:
                     rank.kill()
                     rank.join()
         return receiver.recv()
 
-    def watch(self, ranks, reports):
+    def watch(self, ranks, reports, signals, look):
         running = {rank.sentinel: number for number, rank in enumerate(ranks)}
         while running:
-            for sentinel in wait(list(running)):
-                number = running.pop(sentinel)
+            ready = wait([*running, signals.wakeup], 0.5)
+            look()
+            for number in signals.take():
+                if not ask_to_end(reports, number):
+                    raise ended_by_signal(number)
+            for number in [running.pop(each) for each in ready if isinstance(each, int)]:
                 ranks[number].join()
                 if code := ranks[number].exitcode:
                     raise failure(reports, number, code)
@@ -106,9 +111,15 @@ WRONG = {
         "no_rank_is_left",
     ),
     "ends well after a signal": (
-        "# These ranks import little: forks of this process will do.",
-        "signal.signal(signal.SIGTERM, lambda *_: os._exit(0))",
+        "raise ended_by_signal(number)",
+        "os._exit(0)",
         "a_signal_ends_the_ranks",
+    ),
+    "does not look for ranks that hang": ("look()", "pass", "a_rank_that_hangs_is_named"),
+    "ends ranks at once after a signal": (
+        "if not ask_to_end(reports, number):",
+        "if True:",
+        "sigterm_saves_a_checkpoint",
     ),
 }
 

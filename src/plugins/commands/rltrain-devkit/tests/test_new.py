@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rltrain import API_LEVEL
 from rltrain.cli.main import main
 from rltrain.plugins import discover
 from rltrain.specs import KINDS as SPECS
@@ -71,6 +73,8 @@ def test_every_file_is_written_with_the_names_filled_in(new, kind):
     assert project["name"] == "rltrain-my-own-thing"
     assert project["entry-points"]["rltrain"] == {name: f"{package}.plugin"}
     assert {"library", "test"} <= set(project["optional-dependencies"])
+    assert all("<" not in each for each in project["dependencies"])  # Later releases will do.
+    assert f"rltrain_api = {API_LEVEL}" in files[f"{package}/plugin.py"]
     named = "".join(map(str.title, kind.split("_")))
     named = f"{package}.{module}:MyOwnThing{named}" if kind != "cluster" else "find=find"
     assert named in files[f"{package}/plugin.py"]
@@ -116,8 +120,20 @@ def test_written_files_pass_our_own_linter(new, tmp_path, name):
 
 
 def test_every_kind_with_a_template_is_a_kind(new):
-    assert {path.name for path in TEMPLATES.iterdir()} == {*KINDS, "common"}
+    assert {path.name for path in TEMPLATES.iterdir() if path.is_dir()} == {*KINDS, "common"}
     assert set(KINDS) == set(SPECS)
+
+
+def test_the_modules_of_all_kinds_together_can_be_imported(new, monkeypatch):
+    pytest.importorskip("torch")
+    assert new("every", *(word for kind in KINDS for word in ("--kind", kind)))[0] == 0
+    monkeypatch.syspath_prepend(str(Path("rltrain-every").resolve()))
+    names = [path.stem for path in Path("rltrain-every/rltrain_every").glob("*.py")]
+    assert {"suite", "suite_plugin", "adapter", "plugin"} < set(names)
+    for name in names:
+        importlib.import_module(f"rltrain_every.{name}")
+    for module in [module for module in sys.modules if module.startswith("rltrain_every")]:
+        monkeypatch.delitem(sys.modules, module)
 
 
 def test_several_kinds_are_one_distribution(new):
@@ -206,7 +222,7 @@ def test_its_ci_installs_the_oldest_and_the_newest_rltrain_that_it_admits(new, t
         )
         assert done.returncode == 0, done.stderr
         found += [line.split("==")[1] for line in done.stderr.split("\n") if "+ rltrain==" in line]
-    assert found == ["0.1.0", "0.1.7"]
+    assert found == ["0.1.0", "0.2.0"]
     assert {"rltrain plugins --check demo", "python -m pytest", "uv build"} < {
         step.get("run") for step in job["steps"]
     }

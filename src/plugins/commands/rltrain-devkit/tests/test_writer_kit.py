@@ -149,6 +149,28 @@ def test_a_wrong_observer_fails_the_test_that_names_its_fault(judge, fault):
     assert list(judge(OBSERVER.replace(old, new), OF_OBSERVER)) == [expected]
 
 
+OPTIONS = """
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    by: int = 1
+
+
+class Observer:
+    def __init__(self, options):
+        assert options.by == 2
+
+"""
+
+
+def test_an_observer_is_given_its_options(judge):
+    plugin = OBSERVER.replace('Observer")', 'Observer", options=f"{__name__}:Options")')
+    tests = OF_OBSERVER.replace('"rsl_rl"}', '"rsl_rl", "judged": {"by": 2}}')
+    assert judge(plugin.replace("class Observer:\n", OPTIONS), tests) == {}
+
+
 def test_an_observer_that_does_not_return_what_it_wraps_fails(judge):
     wrong = OBSERVER.replace("return lambda gradients: self.count(sync(gradients))", "return None")
     assert "test_every_rank_trains_to_the_end" in judge(wrong, OF_OBSERVER)

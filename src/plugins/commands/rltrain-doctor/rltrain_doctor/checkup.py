@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import socket
 import sys
@@ -11,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rltrain import __version__
+from rltrain.commands import print_json
 from rltrain.config import Placement
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.options import RunOptions, saved_variables
@@ -26,8 +26,6 @@ from rltrain_doctor.page import print_section, print_summary
 from rltrain_doctor.ranks import ranks
 from rltrain_doctor.variables import variables
 from rltrain_doctor.versions import versions
-
-__all__ = ["checkup"]
 
 Placed = World | None | Exception
 Check = tuple[str, Callable[[], Iterable[Finding]]]
@@ -47,9 +45,6 @@ def checkup(
 
     Returns:
         1 if there is a problem, else 0.
-
-    Raises:
-        UsageError: an option is wrong.
     """
     requested = RunOptions.from_mapping({**options, "distributed": True})
     if requested.min_nodes is not None:
@@ -76,7 +71,7 @@ def checkup(
             print_section(sections[-1])
     status = int(any(each.level == "problem" for x in sections for each in x.findings))
     if shown and as_json:
-        print(json.dumps(_as_json(sections, status), indent=2))
+        print_json(_as_json(sections, status))
     elif shown:
         print_summary(sections)
     return status
@@ -116,8 +111,7 @@ def _check_names(requested: RunOptions, library: str | None, registry: Registry)
             f"--launcher {launcher.name}: the doctor checks the machine that it runs on. Leave it "
             "out, and start the doctor on the nodes."
         )
-    backends = [registry.get(BackendSpec, name) for name in registry.names(BackendSpec)]
-    frameworks = sorted({spec.framework for spec in backends})
+    frameworks = sorted({spec.framework for spec in registry.all(BackendSpec)})
     if requested.framework not in {*frameworks, *not_ready}:
         raise UsageError(
             f"--framework {requested.framework}: unknown. Choose from {', '.join(frameworks)}."

@@ -24,8 +24,6 @@ from rltrain.types import World
 from rltrain.work import on_placement
 from rltrain_doctor.probe import RESULT, meet, stages
 
-__all__ = ["Outcome", "main", "told", "try_ranks"]
-
 GRACE = 10.0
 """Seconds that the processes get to end after SIGTERM."""
 
@@ -84,7 +82,7 @@ def try_ranks(
         began = time.monotonic()
         with (folder / "output").open("w") as output:
             process = subprocess.Popen(
-                [sys.executable, "-c", _CODE, json.dumps(arguments)],
+                [sys.executable, "-P", "-c", _CODE, json.dumps(arguments)],
                 env={**os.environ, **variables},
                 stdin=subprocess.PIPE,  # Closed when this process ends, however it ends.
                 stdout=output,

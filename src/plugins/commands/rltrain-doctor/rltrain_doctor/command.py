@@ -6,16 +6,7 @@ import argparse
 import math
 
 from rltrain.commands import add_flags
-
-__all__ = ["DoctorCommand"]
-
-_OPTIONS = (
-    *("library", "framework", "log_root", "no_plugins"),
-    *("nproc_per_node", "num_gpus", "gpu_ids", "device", "backend", "launcher", "cluster"),
-    *("nnodes", "node_rank", "master_addr", "master_port", "coordinator_address"),
-    *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "max_restarts"),
-)
-"""The options of a run that say where it runs."""
+from rltrain.options import RunOptions, Scope, scoped
 
 
 class DoctorCommand:
@@ -49,14 +40,11 @@ class DoctorCommand:
             help="time limit for each start of ranks, in seconds (90)",
         )
 
-        add_flags(parser, _OPTIONS)
+        where = {*scoped(RunOptions, Scope.RANKS), "library", "max_restarts"}
+        add_flags(parser, where - {"distributed"})  # It starts ranks anyway.
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Run all checks, print the findings, and return 1 if there is a problem.
-
-        Raises:
-            UsageError: the command line is wrong.
-        """
+        """Run all checks, print the findings, and return 1 if there is a problem."""
         from rltrain_doctor.checkup import checkup
 
         options = dict(vars(arguments))

@@ -13,8 +13,6 @@ from packaging.utils import canonicalize_name
 from rltrain.plugins import PluginRecord
 from rltrain_doctor.findings import Finding, warning
 
-__all__ = ["KNOWN", "conflicts"]
-
 
 @dataclass(frozen=True)
 class Conflict:

@@ -15,8 +15,6 @@ from rltrain.work import preflight
 from rltrain_doctor.findings import Finding, ok, problem, warning
 from rltrain_doctor.of_plugins import facts
 
-__all__ = ["devices"]
-
 TIMEOUT = 30
 """Seconds for nvidia-smi, which never answers if the driver hangs."""
 

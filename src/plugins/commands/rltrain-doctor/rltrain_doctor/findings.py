@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from rltrain.errors import RltrainError
 
-__all__ = ["Finding", "Level", "Section", "look", "ok", "output_lines", "problem", "warning"]
-
 Level = Literal["ok", "warning", "problem"]
 
 

@@ -11,8 +11,6 @@ from rltrain.errors import UsageError
 from rltrain.launch import available_cores, private_folder
 from rltrain_doctor.findings import Finding, ok, problem, warning
 
-__all__ = ["limits"]
-
 MIB, GIB = 2**20, 2**30
 
 LOW_SHM = 256 * MIB

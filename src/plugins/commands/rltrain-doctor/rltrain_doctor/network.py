@@ -15,8 +15,6 @@ from pathlib import Path
 from rltrain_doctor.findings import Finding, ok, problem, warning
 from rltrain_nodes import interface_towards, interfaces
 
-__all__ = ["listener", "network", "resolve"]
-
 PATIENCE = 5.0
 """Seconds to resolve a name. Without a server, the system's resolver waits half a minute."""
 
@@ -41,11 +39,7 @@ def network(
 
 
 def resolve(host: str, patience: float = PATIENCE) -> list[str]:
-    """Return the addresses of a host.
-
-    Raises:
-        OSError: it has none, or no server answers.
-    """
+    """Return the addresses of a host."""
     answer: queue.Queue[list[str] | OSError] = queue.Queue()
 
     def ask() -> None:

@@ -8,8 +8,6 @@ from rltrain.plugins import PluginRecord, Registry
 from rltrain.specs import Checkup
 from rltrain_doctor.findings import Finding, warning
 
-__all__ = ["facts", "findings", "remedies"]
-
 
 def findings(registry: Registry) -> Iterator[Finding]:
     """Report what plugins find wrong on this machine, and plugins that fail to say so."""

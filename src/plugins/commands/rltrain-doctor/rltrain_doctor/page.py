@@ -7,8 +7,6 @@ import sys
 from rltrain.terminal import plain, raw
 from rltrain_doctor.findings import Finding, Section, output_lines
 
-__all__ = ["print_section", "print_summary"]
-
 LINES = 15
 """Maximum number of lines shown of a rank's output."""
 

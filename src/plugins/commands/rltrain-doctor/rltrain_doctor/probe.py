@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import time
 from pathlib import Path
 from typing import Any
 
 from rltrain.config import Placement
-from rltrain.launch import RankLog, bind_cores
+from rltrain.launch import RankLog, bind_cores, whole
 from rltrain.plugins import discover, usual_of
 from rltrain.specs import BackendSpec, load_object
 from rltrain.types import Arrays, ProcessGroup, World
 from rltrain.work import process_group
-
-__all__ = ["RESULT", "measure", "meet", "stages"]
 
 RESULT = "result.json"
 """The file in the run's log root to which ranks write the measurements."""
@@ -44,7 +41,8 @@ def meet(placement: Placement, world: World, log: RankLog, *, has_launcher: bool
         _write_stage(folder, world, "leaves the process group")
     _write_stage(folder, world, "is done")
     # Every rank writes: ranks that were started elsewhere each have their own folder.
-    _write(folder / RESULT, world, json.dumps(result))
+    with whole(folder / RESULT) as partial:
+        partial.write_text(json.dumps(result))
 
 
 def measure(group: ProcessGroup, arrays: Arrays | None = None) -> dict[str, Any]:
@@ -93,14 +91,8 @@ def stages(folder: Path) -> dict[int, str]:
 
 def _write_stage(folder: Path, world: World, stage: str) -> None:
     """Write down what this rank is doing, to be reported if it hangs."""
-    _write(folder / f"rank_{world.rank}.stage", world, stage)
-
-
-def _write(file: Path, world: World, text: str) -> None:
-    """Write a file so that readers see it complete or not at all."""
-    partial = file.with_name(f".{world.rank}.partial")
-    partial.write_text(text)
-    os.replace(partial, file)
+    with whole(folder / f"rank_{world.rank}.stage") as partial:
+        partial.write_text(stage)
 
 
 def _time(group: ProcessGroup, x: Any, times: int) -> float:

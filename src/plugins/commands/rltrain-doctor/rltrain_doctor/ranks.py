@@ -14,8 +14,6 @@ from rltrain_doctor.findings import Finding, Level, ok, output_lines, problem, w
 from rltrain_doctor.of_plugins import remedies
 from rltrain_doctor.saving import save_variables
 
-__all__ = ["ranks", "search"]
-
 Report = Callable[[str], None]
 
 

@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rltrain.errors import UsageError
+from rltrain.launch import whole
 from rltrain.options import load_yaml, saved_variables, user_config_file
-
-__all__ = ["save_variables"]
 
 _HEAD = """\
 # Applied to every run of rltrain, by backend. A variable that the environment sets already keeps
@@ -20,22 +19,16 @@ _HEAD = """\
 def save_variables(
     backend: str, variables: Mapping[str, str], environ: Mapping[str, str] = os.environ
 ) -> Path:
-    """Save a backend's variables, replacing those saved before, and return the file's path.
-
-    Raises:
-        UsageError: the file cannot be written, or its contents are invalid.
-    """
+    """Save a backend's variables, replacing those saved before, and return the file's path."""
     import yaml
 
     file = user_config_file(environ)
     saved_variables(backend, environ)  # Do not overwrite a file that cannot be read.
     content = load_yaml(str(file), "The file") if file.is_file() else {}
     content["environment"] = {**(content.get("environment") or {}), backend: dict(variables)}
-    partial = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_text(_HEAD + yaml.safe_dump(content, sort_keys=False))
-        os.replace(partial, file)
+        with whole(file) as partial:
+            partial.write_text(_HEAD + yaml.safe_dump(content, sort_keys=False))
     except OSError as error:
         raise UsageError(f"{file}: cannot be written: {error.strerror}.") from error
     return file

@@ -12,8 +12,6 @@ from rltrain.specs import ClusterSpec
 from rltrain.types import World
 from rltrain_doctor.findings import Finding, ok, problem, warning
 
-__all__ = ["variables"]
-
 _GROUPS = {
     "GPUs": ("CUDA_*", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
     "transport": (

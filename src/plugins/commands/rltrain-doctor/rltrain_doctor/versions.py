@@ -16,8 +16,6 @@ from rltrain_doctor.conflicts import conflicts
 from rltrain_doctor.findings import Finding, ok, problem, warning
 from rltrain_doctor.of_plugins import findings
 
-__all__ = ["versions"]
-
 ALWAYS_WATCHED = ("numpy", "gymnasium", "rltrain")
 """Distributions that are always checked, whichever plugins are installed."""
 

@@ -25,4 +25,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(name)
     from rltrain_play import evaluating, kept
 
-    return getattr(kept if name in kept.__all__ else evaluating, name)
+    return getattr(kept if hasattr(kept, name) else evaluating, name)

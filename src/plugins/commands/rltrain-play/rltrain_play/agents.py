@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from rltrain.policies import PolicySession
 
-__all__ = ["AGENTS", "Agent", "RandomAgent", "ZeroAgent"]
-
 AGENTS = ("trained", "zero", "random")
 
 

@@ -11,8 +11,6 @@ from rltrain.policies import PolicySession
 from rltrain.policy import Policy
 from rltrain.seeding import SeedPlan
 
-__all__ = ["Block", "Episode", "Finished", "make_blocks", "play_block"]
-
 LONGEST = 100_000
 """Steps after which an episode of a task without a time limit counts as endless."""
 
@@ -50,13 +48,7 @@ class Episode:
 
 
 def make_blocks(seeds: Sequence[int], episodes: int, num_envs: int) -> list[Block]:
-    """Return the blocks that have at least so many episodes of each seed.
-
-    Args:
-        seeds: the user's.
-        episodes: of each seed.
-        num_envs: environments of one process.
-    """
+    """Return the blocks that have at least so many episodes of each seed."""
     count = -(-episodes // num_envs)
     return [Block(seed, number) for seed in seeds for number in range(count)]
 
@@ -81,9 +73,6 @@ def play_block(
             "success", if there is one.
         told: called after each step with how many episodes have ended, and how many steps there
             were.
-
-    Raises:
-        UsageError: an episode does not end, or the infos lack the key.
     """
     import numpy as np
 
@@ -146,9 +135,6 @@ class Finished:
             Which episodes ended, and for these the return, the length, and whether each was a
             success; each a numpy array of shape (num_envs,). None for success if the task does not
             say.
-
-        Raises:
-            UsageError: the infos lack the key.
         """
         self.returns += self._session.to_host(rewards)
         self.lengths += 1

@@ -5,18 +5,18 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rltrain.config import RunConfig
-from rltrain.launch import RankLog, console_stream
+from rltrain.launch import RankLog, say
 from rltrain.options import hide
 from rltrain.plugins import discover
-from rltrain.policies import Trained, iteration_of, open_session, plan_policy
-from rltrain.runs import digest
+from rltrain.policies import Trained, open_session, plan_policy
+from rltrain.runs import Checkpoint
+from rltrain.terminal import note
 from rltrain.types import World
 from rltrain.work import on_ranks
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block
@@ -36,16 +36,12 @@ class Evaluation:
     success_key: str | None = None
 
     def __call__(self, config: RunConfig, world: World, log: RankLog) -> list[list[Episode]] | None:
-        """Return the episodes of each checkpoint on rank 0. Collective.
-
-        Raises:
-            UsageError: a checkpoint or the success key does not fit the task.
-        """
+        """Return the episodes of each checkpoint on rank 0. Collective."""
         with open_session(config, world, discover(config.no_plugins), log) as session:
             found = []
             blocks = self.share(world)
             share = len(blocks) * len(self.checkpoints) * session.env.num_envs
-            progress = Progress(share, _say if world.is_root else lambda text: None)
+            progress = Progress(share, say if world.is_root else lambda text: None)
             for checkpoint in self.checkpoints:
                 policy = session.load_policy(Path(checkpoint))
                 own: list[tuple[Any, ...]] = []
@@ -60,7 +56,7 @@ class Evaluation:
                 )
                 if world.is_root and len(self.checkpoints) > 1:
                     mean = sum(each.episode_return for each in found[-1]) / len(found[-1])
-                    _say(f"{Path(checkpoint).name}: {len(found[-1])} episodes, return {mean:.2f}")
+                    say(f"{Path(checkpoint).name}: {len(found[-1])} episodes, return {mean:.2f}")
         return found if world.is_root else None
 
     def share(self, world: World) -> tuple[Block, ...]:
@@ -68,16 +64,12 @@ class Evaluation:
         return self.blocks[world.rank :: world.world_size]
 
 
-def _say(text: str) -> None:
-    print(f"rltrain: {text}", file=console_stream(), flush=True)
-
-
 def evaluate(
     trained: Trained,
     *,
     episodes: int = 100,
     seeds: Sequence[int] = (0,),
-    checkpoints: Sequence[Path] = (),
+    checkpoints: Sequence[Checkpoint] = (),
     success_key: str | None = None,
 ) -> list[Result]:
     """Play whole episodes of a policy, on the ranks that its options ask for.
@@ -111,13 +103,14 @@ def evaluate(
             text += f" (--episodes {episodes}, made equal for {config.num_envs} environments)"
         if len(seeds) > 1:
             text += f" of each of {len(seeds)} seeds"
-        print(f"rltrain: {text}, {len(checkpoints)} checkpoint(s)", file=sys.stderr, flush=True)
+        note(f"{text}, {len(checkpoints)} checkpoint{'s' if len(checkpoints) > 1 else ''}")
     work = Evaluation(tuple(map(str, checkpoints)), tuple(blocks), success_key)
     return [
         Result(
             run=str(trained.run) if trained.run else None,
             checkpoint=str(checkpoint),
-            iteration=iteration_of(checkpoint, config.trust_checkpoint),
+            digest=checkpoint.digest,
+            iteration=checkpoint.iteration,
             library=config.library,
             algorithm=config.algorithm,
             task=config.task,
@@ -145,6 +138,8 @@ class Result:
     """The task's options, those with which it is played included."""
     seeds: tuple[int, ...]
     episodes: tuple[Episode, ...]
+    digest: str = ""
+    """The SHA-256 of the checkpoint's file."""
 
     @functools.cached_property
     def summaries(self) -> dict[str, Summary]:
@@ -160,7 +155,6 @@ class Result:
         """Return everything, as JSON has it."""
         return {
             **{each.name: getattr(self, each.name) for each in dataclasses.fields(self)},
-            "digest": digest(Path(self.checkpoint)),
             "episodes": len(self.episodes),
             **{name: dataclasses.asdict(each) for name, each in self.summaries.items()},
             "each": [dataclasses.asdict(each) for each in self.episodes],
@@ -179,7 +173,7 @@ class Result:
         kept = Evaluated(
             time=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
             checkpoint=str(checkpoint.relative_to(run)),
-            digest=digest(checkpoint),
+            digest=self.digest,
             iteration=self.iteration,
             episodes=len(self.episodes),
             seeds=self.seeds,
@@ -189,6 +183,7 @@ class Result:
             iqm_interval=found["return"].iqm_interval,
             length=found["length"].mean,
             success=found["success"].mean if "success" in found else None,
+            task=self.task,
         )
         try:
             add_evaluation(run, kept, self.env)

@@ -19,8 +19,6 @@ from rltrain.types import World
 from rltrain_play.metadata import as_text, describe, plain
 from rltrain_play.verifying import Comparison, try_out, verify
 
-__all__ = ["Export", "choose_files"]
-
 
 @dataclass(frozen=True)
 class Export:
@@ -34,11 +32,7 @@ class Export:
     """On how many observations to compare; None for none."""
 
     def __call__(self, config: RunConfig, world: World, log: RankLog) -> int:
-        """Return the exit status: 1 if a file does not act as the policy does.
-
-        Raises:
-            UsageError: the policy cannot be exported.
-        """
+        """Return the exit status: 1 if a file does not act as the policy does."""
         registry = discover(config.no_plugins)
         exporter = exporters(registry, config.backend)[config.framework]
         with open_session(config, world, registry, log) as session:
@@ -106,10 +100,6 @@ def choose_files(
         formats: those that the user named; none for the framework's default.
         output: the file that the user named. By default, files are in the folder `exported`: of the
             run folder, or beside a checkpoint that a library's own script wrote.
-
-    Raises:
-        UsageError: a format is not one of the framework, its packages are missing, or the file
-            cannot be written.
     """
     able = exporters(registry, backend)
     if framework not in able:
@@ -121,7 +111,7 @@ def choose_files(
             raise _unknown(format, framework, able)
         exporter.check(format)
     if output is None:
-        folder = (trained.run or trained.checkpoint.parent) / "exported"
+        folder = (trained.run or trained.checkpoint.path.parent) / "exported"
         if trained.run is not None:
             check_inside(trained.run, folder, bool(trained.options.get("trust_run")))
         files = {format: folder / f"policy{exporter.formats[format]}" for format in chosen}
@@ -155,8 +145,6 @@ def _named(output: str, formats: Sequence[str], exporter: Exporter) -> Path:
             f"--output {output}: a file of the format {formats[0]} ends in {suffix}. Name it "
             f"so, or give another --format: {', '.join(exporter.formats)}."
         )
-    if path.is_dir():
-        raise UsageError(f"--output {output}: is a folder. Name a file.")
     return path
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
-from rltrain.runs import INDEX, newest_of_run
-
-__all__ = ["Follower"]
+from rltrain.runs import INDEX, Checkpoint, Run
 
 _INTERVAL = 1.0
 """Seconds between two looks."""
@@ -17,22 +14,16 @@ _INTERVAL = 1.0
 class Follower:
     """Looks for new checkpoints of one run."""
 
-    def __init__(self, run: Path, trusted: bool = False) -> None:
-        """Begin with those that are there.
-
-        Args:
-            run: the run folder.
-            trusted: whether to follow links out of it.
-        """
-        self._trusted = trusted
-        self._index = run / INDEX
+    def __init__(self, run: Run) -> None:
+        """Begin with those that are there."""
+        self._index = run.path / INDEX
         self._run = run
         self._looked = 0.0
         self._changed: int | None = None
-        self._newest: tuple[Path, int] | None = None
+        self._newest: tuple[Path, int | None] | None = None
 
-    def look(self) -> tuple[Path, int] | None:
-        """Return a checkpoint that is newer than the last one returned, and its iteration, or None.
+    def look(self) -> Checkpoint | None:
+        """Return a checkpoint that is newer than the last one returned, or None.
 
         The disk is looked at about once a second, however often this is called.
         """
@@ -47,21 +38,17 @@ class Follower:
         if changed == self._changed:
             return None
         try:
-            newest = newest_of_run(self._run, _warn, self._trusted)
+            newest = self._run.find()
         except OSError:
             return None  # The run has removed one while it was read. The next look finds another.
         self._changed = changed
-        if newest is None or newest == self._newest:
+        if newest is None or self._newest == (newest.path, newest.iteration):
             return None
-        self._newest = newest
+        self._newest = newest.path, newest.iteration
         return newest
 
-    def wait(self) -> tuple[Path, int]:
+    def wait(self) -> Checkpoint:
         """Return the newest checkpoint; wait for the first one."""
         while (found := self.look()) is None:
             time.sleep(_INTERVAL / 4)
         return found
-
-
-def _warn(text: str) -> None:
-    print(f"rltrain: {text}", file=sys.stderr, flush=True)

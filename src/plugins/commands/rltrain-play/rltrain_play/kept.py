@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltrain.data import parse_json
 from rltrain.runs import check_fields, read_text
 
 __all__ = ["EVALUATIONS", "Evaluated", "add_evaluation", "read_evaluations"]
@@ -51,6 +52,8 @@ class Evaluated:
     """Mean number of steps of an episode."""
     success: float | None
     """The share of episodes that were a success; None if the task does not say it."""
+    task: str = ""
+    """The task that was played; of rltrain 0.1.0's evaluations, the run's."""
 
 
 def add_evaluation(run: Path, found: Evaluated, env: Mapping[str, Any]) -> None:
@@ -60,9 +63,6 @@ def add_evaluation(run: Path, found: Evaluated, env: Mapping[str, Any]) -> None:
         run: the run folder. Somebody else may have made it: a link in the file's place is refused.
         found: of a checkpoint in the run folder.
         env: the task's options with which it was played, without secrets.
-
-    Raises:
-        OSError: the file cannot be written.
     """
     line = json.dumps({**dataclasses.asdict(found), "env": dict(env)}, default=str) + "\n"
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -81,9 +81,9 @@ def read_evaluations(run: Path) -> list[Evaluated]:
         return found
     names = [each.name for each in dataclasses.fields(Evaluated)]
     for line in lines:
-        with contextlib.suppress(ValueError, LookupError, TypeError, RecursionError):
-            told = json.loads(line)
-            given = {name: told[name] for name in names}
+        with contextlib.suppress(ValueError, LookupError, TypeError):
+            told = parse_json(line)
+            given = {name: told[name] for name in names if name in told}
             check_fields(Evaluated, given)
             found.append(Evaluated(**given))
     return found

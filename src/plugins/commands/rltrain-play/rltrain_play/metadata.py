@@ -9,12 +9,10 @@ from typing import Any
 
 from rltrain import __version__
 from rltrain.options import hide
-from rltrain.policies import PolicySession, iteration_of
+from rltrain.policies import PolicySession
 from rltrain.policy import PolicyModule
-from rltrain.runs import digest, versions
+from rltrain.runs import Checkpoint, versions
 from rltrain.types import ArrayInfo
-
-__all__ = ["as_text", "describe", "plain"]
 
 
 def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
@@ -22,13 +20,10 @@ def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
 
     Numbers have their full precision. A bound that is the same for all elements is one number; one
     that is infinite is null.
-
-    Args:
-        session: has the environments and the checkpoint.
-        module: the policy.
     """
-    config, checkpoint = session.config, session.checkpoint
-    assert checkpoint is not None, "the policy was loaded from it"
+    config = session.config
+    assert session.checkpoint is not None, "the policy was loaded from it"
+    checkpoint = Checkpoint(session.checkpoint, config.trust_checkpoint)
     spaces = session.env.single_observation_space
     groups = getattr(spaces, "spaces", None) or dict.fromkeys(module.inputs, spaces)
     observations = {
@@ -48,9 +43,9 @@ def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
         "algorithm": config.algorithm,
         "framework": config.framework,
         "checkpoint": {
-            "name": checkpoint.name,
-            "iteration": iteration_of(checkpoint, config.trust_checkpoint),
-            "sha256": digest(checkpoint),
+            "name": checkpoint.path.name,
+            "iteration": checkpoint.iteration,
+            "sha256": checkpoint.digest,
         },
         "inputs": observations | before,
         "outputs": {

@@ -7,7 +7,6 @@ import signal
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import RltrainError
@@ -18,12 +17,11 @@ from rltrain_play.viewers.controls import Controls, Status
 
 if TYPE_CHECKING:
     from rltrain.policies import PolicySession
+    from rltrain.runs import Checkpoint
     from rltrain_play.agents import Agent
     from rltrain_play.following import Follower
     from rltrain_play.video.recorder import Recorder
     from rltrain_play.viewers.controls import Viewer
-
-__all__ = ["Played", "Player"]
 
 _SHOWN = 1 / 30
 """Seconds between two pictures of a viewer."""
@@ -109,9 +107,6 @@ class Player:
 
         Returns:
             Whether that was the end: not if Ctrl-C came before the steps were done.
-
-        Raises:
-            RankFailed: SIGTERM has ended it.
         """
         self._observations = observations
         self._finished = Finished(self._session)
@@ -178,15 +173,14 @@ class Player:
         found = self._follower.look() if self._follower is not None else None
         if found is None:
             return
-        path, iteration = found
         try:
-            self._agent = self._session.load_policy(path)
+            self._agent = self._session.load_policy(found.path)
         except (RltrainError, OSError) as error:
-            if path.is_file():
+            if found.path.is_file():
                 raise
-            self._tell(f"passing over {path.name}: it is gone ({type(error).__name__})")
+            self._tell(f"passing over {found.path.name}: it is gone ({type(error).__name__})")
             return
-        self._name = describe_checkpoint(path, iteration)
+        self._name = describe_checkpoint(found)
         self._tell(f"checkpoint {self._name}")
         self._begin()
 
@@ -223,9 +217,10 @@ class Player:
             time.sleep(self._due - now)
 
 
-def describe_checkpoint(path: Path, iteration: int | None) -> str:
+def describe_checkpoint(found: Checkpoint) -> str:
     """Return a checkpoint's name, and the iteration if it is known."""
-    return path.name if iteration is None else f"{path.name}, iteration {iteration}"
+    name, iteration = found.path.name, found.iteration
+    return name if iteration is None else f"{name}, iteration {iteration}"
 
 
 @contextlib.contextmanager
@@ -233,9 +228,6 @@ def _interrupts() -> Iterator[Callable[[], bool]]:
     """Give a function that says whether Ctrl-C was pressed; pressed again, it interrupts.
 
     An exception at any point could be lost: Python ignores those in the `__del__` of others.
-
-    Raises:
-        RankFailed: at the end, if it was SIGTERM.
     """
     pressed: list[int] = []
     latest = Latest()

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from datetime import timedelta
 
-__all__ = ["Progress"]
-
 _INTERVAL = 10.0
 """Seconds between two lines."""
 

@@ -9,8 +9,6 @@ from typing import Any
 
 from rltrain.errors import UsageError
 
-__all__ = ["CONFIDENCE", "Summary", "check_installed", "summarize"]
-
 CONFIDENCE = 0.95
 """Of the intervals."""
 
@@ -35,11 +33,7 @@ class Summary:
 
 
 def check_installed() -> None:
-    """Check that scipy is there.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """Check that scipy is there."""
     try:
         import scipy.stats  # noqa: F401
     except ImportError as error:

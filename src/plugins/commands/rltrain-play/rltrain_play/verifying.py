@@ -11,8 +11,6 @@ from rltrain.policies import PolicySession
 from rltrain.policy import Policy, PolicyModule
 from rltrain_play.progress import Progress
 
-__all__ = ["TOLERANCE", "Comparison", "compare", "half_range", "try_out", "verify"]
-
 TOLERANCE = 1e-5
 """The greatest difference between continuous actions, in parts of their scale, that is rounding."""
 
@@ -58,14 +56,6 @@ def verify(
     Each has recurrent states of its own, which are fed back. Half-way, all episodes begin anew. The
     first environment is played a second time by itself, as a batch of one.
 
-    Args:
-        session: has the environments.
-        policy: acts deterministically.
-        module: what was exported of it.
-        files: functions of the files, by format.
-        observations: how many to compare, at least.
-        say: prints a line on how far it is.
-
     Returns:
         The result by format.
     """
@@ -98,12 +88,7 @@ def verify(
 
 
 def try_out(run: Run, module: PolicyModule) -> None:
-    """Run a file on batches of one and three.
-
-    Raises:
-        UsageError: what it returns has other shapes than the policy's.
-        Exception: whatever the runtime raises.
-    """
+    """Run a file on batches of one and three."""
     for size in (1, 3):
         player = _Player(run, module, slice(0, size))
         observed = {name: _zeros(info, size) for name, info in module.inputs.items()}

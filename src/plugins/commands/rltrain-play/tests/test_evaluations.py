@@ -35,7 +35,14 @@ def result_of(run, checkpoint="checkpoints/a.pth", **more):
         for value in (1.0, 3.0)
     ]
     made = {
-        **{"iteration": 7, "library": "l", "algorithm": "a", "task": "t", "env": {"play": True}},
+        **{
+            "digest": "0a",
+            "iteration": 7,
+            "library": "l",
+            "algorithm": "a",
+            "task": "t",
+            "env": {"play": True},
+        },
         **{"seeds": (4,), "episodes": tuple(episodes), **more},
     }
     return Result(run=str(run), checkpoint=str(run / checkpoint), **made)
@@ -76,9 +83,11 @@ def test_the_report_shows_them_and_passes_over_damaged_lines(run):
         for damage in ({"episodes": "many"}, {"seeds": None}, {"returns": [1]}):
             file.write(json.dumps({**whole, **damage}) + "\n")
         file.write('[]\n{"checkpoint"')
+        file.write("\n" + json.dumps({name: whole[name] for name in whole if name != "task"}))
     table, note = evaluation_blocks(read_runs([str(run)]))
-    (row,) = table.rows
-    assert row[1:6] == ("checkpoints/a.pth", "2", "4", "2 (1 to 3)", "2 (1 to 3)")
+    found = ("2", "4", "2 (1 to 3)", "2 (1 to 3)")
+    assert table.rows[0][1:6] == ("checkpoints/a.pth, on t", *found)
+    assert [row[1] for row in table.rows[1:]] == ["checkpoints/a.pth"]
     assert "interquartile" in note.paragraphs[0]
 
 

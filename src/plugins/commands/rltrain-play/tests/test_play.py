@@ -20,6 +20,7 @@ from rltrain.plugins.registry import discover
 from rltrain.policies.finding import find_trained
 from rltrain.policies.planning import plan_policy
 from rltrain.policies.session import open_session
+from rltrain.runs import Run
 from rltrain.specs import SuiteSpec
 from rltrain_play import following
 from rltrain_play.agents import RandomAgent, ZeroAgent
@@ -274,33 +275,37 @@ def save(run, name, iteration):
     index.write_text(json.dumps(entries))
 
 
+def shown(found):
+    return found.path, found.iteration
+
+
 def test_a_follower_gives_each_new_checkpoint_once(run, eager):
-    follower = Follower(run)
-    assert follower.look() == (run / "checkpoints" / "last.txt", 3)
+    follower = Follower(Run(run))
+    assert shown(follower.look()) == (run / "checkpoints" / "last.txt", 3)
     assert follower.look() is None
     save(run, "next.txt", 4)
     save(run, "newest.txt", 5)
-    assert follower.look() == (run / "checkpoints" / "newest.txt", 5)
+    assert shown(follower.look()) == (run / "checkpoints" / "newest.txt", 5)
     assert follower.look() is None
 
 
 def test_a_follower_waits_for_the_first_checkpoint(run, eager):
     (run / "checkpoints.json").unlink()
-    follower = Follower(run)
+    follower = Follower(Run(run))
     assert follower.look() is None
     save(run, "first.txt", 1)
-    assert follower.wait() == (run / "checkpoints" / "first.txt", 1)
+    assert shown(follower.wait()) == (run / "checkpoints" / "first.txt", 1)
 
 
 def test_the_disk_is_looked_at_once_a_second(run):
-    follower = Follower(run)
+    follower = Follower(Run(run))
     assert follower.look() is not None
     save(run, "next.txt", 4)
     assert follower.look() is None
 
 
 def test_a_new_checkpoint_begins_new_episodes(run, play, eager):
-    follower = Follower(run)
+    follower = Follower(Run(run))
     assert follower.look() is not None
     (run / "checkpoints" / "last.txt").rename(run / "checkpoints" / "newer.txt")
     save(run, "newer.txt", 4)
@@ -332,6 +337,8 @@ def test_a_run_is_found_as_isaac_lab_writes_it(run, capsys, words):
         (["nowhere"], "nowhere: is not there"),
         ([], "Name a RUN: a run folder, a checkpoint, or latest"),
         (["--task", "Stub-v0", "--log-root", "none"], "latest: no such run below none"),
+        (["Stub-v0", "--log-root", "none"], "latest: no such run below none"),
+        (["Stubb-v0", "--log-root", "none"], "Stubb-v0: is not there"),
         (["--train_env_cfg"], "Name a RUN"),
         (["{run}", "--logger", "wandb"], "--logger: nothing is logged. Leave it out."),
         (["{run}", "--max_steps", "9"], "--max-steps: play counts steps. Give --steps N."),

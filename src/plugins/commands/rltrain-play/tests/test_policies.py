@@ -24,6 +24,7 @@ from rltrain.specs import SuiteSpec
 from rltrain.types import World
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block
 from rltrain_play.evaluating import Evaluation
+from rltrain_play.native import find
 from rltrain_play.statistics import summarize
 
 
@@ -59,7 +60,7 @@ def test_a_run_has_its_own_options_and_checkpoints(run, choice):
         index = json.loads((run / "checkpoints.json").read_text())
         (run / "checkpoints.json").write_text(json.dumps([{**index[0], "episode_return": 1.0}]))
     trained = find_trained(str(run), choice, {})
-    assert trained.checkpoint == run / "checkpoints" / "last.txt"
+    assert trained.checkpoint.path == run / "checkpoints" / "last.txt"
     assert trained.run == run
     options = trained.options
     assert (options["library"], options["task"]) == ("stub", "Stub-v0")
@@ -78,7 +79,7 @@ def test_a_checkpoint_in_a_run_folder_has_its_runs_options(run):
     trained = find_trained(str(run / "checkpoints" / "last.txt"), None, {"env": {"gravity": 2}})
     assert trained.run == run
     assert trained.options["env"] == {"gravity": 2}
-    assert trained.all_checkpoints() == [trained.checkpoint]
+    assert [str(each) for each in trained.all_checkpoints()] == [str(trained.checkpoint)]
 
 
 def test_a_file_of_a_librarys_own_script_needs_its_options(run, tmp_path):
@@ -90,12 +91,68 @@ def test_a_file_of_a_librarys_own_script_needs_its_options(run, tmp_path):
     given = {"library": "stub", "task": "Stub-v0", "framework": "numpy"}
     with pytest.raises(UsageError, match=r"are not known\. Give --agent-config\."):
         plan_policy(find_trained(str(native), None, given))
+    native.write_text("another")
+    with pytest.raises(UsageError, match="this is not a checkpoint of stub: it lacks stub"):
+        plan_policy(find_trained(str(native), None, given))
+    native.write_text("stub")
     beside = native.parent.parent / "params" / "agent.yaml"
     beside.parent.mkdir()
     beside.write_bytes((run / "agent.yaml").read_bytes())
     trained = find_trained(str(native), None, given)
     assert trained.run is None
     assert Path(trained.options["agent_config"]).samefile(beside)
+
+
+@pytest.fixture
+def native(run, tmp_path):
+    """A run folder that a script of Isaac Lab 3 wrote."""
+    folder = tmp_path / "logs" / "stub" / "stubs" / "2026-11-01_00-00-00"
+    (folder / "params").mkdir(parents=True)
+    (folder / "params" / "agent.yaml").write_bytes((run / "agent.yaml").read_bytes())
+    told = {"version": 1, "library": "stub", "task": "Stub-v0", "metadata": {"agent": "a"}}
+    (folder / "run.json").write_text(json.dumps(told))
+    for age, iteration in enumerate((9, 10)):
+        file = folder / f"model_{iteration}.pt"
+        file.write_bytes((run / "checkpoints" / "last.txt").read_bytes())
+        os.utime(file, (age, age))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("named", "choice", "iteration"),
+    [
+        ("{native}", None, 10),
+        ("{native}", "latest", 10),
+        ("{native}", "9", 9),
+        ("{native}/model_9.pt", None, 9),
+        ("latest", None, 10),
+    ],
+)
+def test_a_run_folder_of_isaac_lab_says_its_library_and_task(native, named, choice, iteration):
+    given = {"framework": "numpy", "log_root": str(native.parents[2])}
+    trained = find(named.format(native=native), choice, given)
+    assert trained.checkpoint.path == native / f"model_{iteration}.pt"
+    assert (trained.run, trained.options["library"]) == (None, "stub")
+    assert plan_policy(trained).config.task == "Stub-v0"
+
+
+@pytest.mark.parametrize(
+    ("told", "says"),
+    [
+        ("[1]", r"Give --library, --task\."),
+        ('{"library": "stub", "task": "os:Stub-v0"}', r"Give --library, --task\."),
+        ('{"library": "stub", "task": ["Stub-v0"]}', r"Give --library, --task\."),
+        ("[" * 9999, r"Give --library, --task\."),
+    ],
+)
+def test_a_run_json_of_a_stranger_is_data(native, told, says):
+    (native / "run.json").write_text(told)
+    with pytest.raises(UsageError, match=says):
+        find(str(native), None, {})
+    with pytest.raises(UsageError, match="latest: no such run below"):
+        find("latest", None, {"log_root": str(native.parents[2])})
+    with pytest.raises(UsageError, match=r"best: .* has no such one"):
+        find(str(native), "best", {})
 
 
 def test_a_file_alone_has_the_options_that_its_task_is_registered_with(
@@ -117,9 +174,9 @@ def test_a_file_alone_has_the_options_that_its_task_is_registered_with(
     ("named", "choice", "given", "says"),
     [
         ("nowhere", None, {}, "nowhere: is not there"),
-        (".", None, {}, "is not a run folder of rltrain: config.yaml is missing"),
+        (".", None, {}, "is no run folder: config.yaml is missing. Of a library"),
         ("{run}", "9", {}, "--checkpoint 9: the run .* has no such checkpoint. .* iterations 3"),
-        ("{run}", "./gone.txt", {}, "--checkpoint ./gone.txt: there is no such file"),
+        ("{run}", "./gone.txt", {}, "--checkpoint .*/gone.txt: there is no such file"),
         ("{run}/checkpoints/last.txt", "best", {}, "RUN is a checkpoint already"),
         ("{run}", None, {"library": "other"}, "--library other: the run .* has trained 'stub'"),
         ("x" * 300, None, {}, "is not there"),
@@ -127,7 +184,21 @@ def test_a_file_alone_has_the_options_that_its_task_is_registered_with(
 )
 def test_what_is_not_there_is_named(run, named, choice, given, says):
     with pytest.raises(UsageError, match=says):
-        find_trained(named.format(run=run), choice, given)
+        plan_policy(find_trained(named.format(run=run), choice, given))
+
+
+@pytest.mark.parametrize("named", ["{run}", "{run}/checkpoints/last.txt"])
+def test_another_task_is_played_with_the_runs_options(run, named, capsys):
+    """Such as a variant for playing, `-Play`, of which Isaac Lab 2 has one for each task."""
+    capsys.readouterr()
+    trained = find_trained(named.format(run=run), None, {"task": "StubOpen-v0"})
+    assert capsys.readouterr().err == (
+        f"rltrain: StubOpen-v0, with the policy and the env. options of {run}, trained on "
+        "'Stub-v0'\n"
+    )
+    config = plan_policy(trained).config
+    assert (config.task, config.env) == ("StubOpen-v0", {"gravity": 1.5})
+    assert trained.run == run
 
 
 # Planning and loading
@@ -179,6 +250,14 @@ def test_a_task_is_played_as_its_suite_says_unless_the_user_does(
     plan = plan_policy(find_trained(str(run), None, {"env": given}))
     assert plan.config.env == {"gravity": gravity}
     assert capsys.readouterr().err == told
+
+
+def test_a_task_without_a_configuration_for_playing_is_told(run, playing, monkeypatch, capsys):
+    suite = discover().get(SuiteSpec, "stubs")
+    monkeypatch.setitem(vars(suite), "cannot_play", lambda task: f"{task.name} as it is trained")
+    capsys.readouterr()
+    assert plan_policy(find_trained(str(run), None, {})).config.env == {}
+    assert capsys.readouterr().err == "rltrain: Stub-v0 as it is trained\n"
 
 
 def test_training_does_not_play(run, stub, playing):

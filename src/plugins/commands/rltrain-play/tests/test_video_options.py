@@ -267,6 +267,6 @@ def test_a_run_that_goes_on_keeps_its_options_of_videos(begun):
     run = begun(1)
     with (run / "config.yaml").open("a") as file:
         file.write("video: {length: 7, interval: 9}\n")
-    of_run = with_options_of_run({"resume": str(run), "video_length": 8})
+    of_run = with_options_of_run({"resume": str(run), "video_length": 8})[0]
     given = RunOptions.from_mapping({**of_run, "video": True}).plugins
     assert given == {"video": {"length": 8, "interval": 9}}

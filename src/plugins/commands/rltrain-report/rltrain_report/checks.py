@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from rltrain.runs import Run
 from rltrain_report.page import Quoted, Table, Text
 
-__all__ = ["check_blocks", "warning_blocks"]
-
 _DIVERGED = "DivergenceError"
 _MOST_WARNINGS = 30
 
@@ -24,13 +22,14 @@ def check_blocks(runs: Sequence[Run]) -> list[Text | Table]:
         if run.metrics.started.world_size == 1:
             rows.append((run.name, "0", "-", "one rank: there is nothing to compare"))
             continue
-        passed = sum(1 for each in run.scalars if every and each.iteration % every == 0)
+        counts = [each.iteration for each in run.scalars]
+        passed = sum(count % every == 0 or count == counts[0] for count in counts if every)
         at_end = ended is not None and ended.error is None
         result = "all passed" if passed + at_end else "none was due yet"
         if failed:
             result = "the last one failed: the ranks had diverged"
             broken.append(run.name)
-        how = "not known" if every is None else f"every {every} iterations" if every else ""
+        how = "not known" if every is None else f"first, every {every} iterations" if every else ""
         how = ", ".join(filter(None, [how, "at the end" if at_end else ""]))
         checked += passed + at_end + failed
         rows.append((run.name, str(passed + at_end + failed), how, result))

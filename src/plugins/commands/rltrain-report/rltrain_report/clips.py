@@ -10,8 +10,6 @@ from pathlib import Path
 from rltrain.runs import Run, read_bytes
 from rltrain_report.page import Clip, Text
 
-__all__ = ["MOST_BYTES", "clip_blocks"]
-
 MOST_BYTES = 25_000_000
 """Bytes of videos and images that a page may hold; what is more is linked."""
 

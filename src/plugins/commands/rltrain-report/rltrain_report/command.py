@@ -7,8 +7,6 @@ from pathlib import Path
 
 from rltrain.options import RunOptions
 
-__all__ = ["ReportCommand", "new_folder", "tell"]
-
 
 class ReportCommand:
     """Write what runs have done as one HTML page, with its pictures beside it.
@@ -43,11 +41,7 @@ class ReportCommand:
         )
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Write the page and say where it is.
-
-        Raises:
-            UsageError: a run is not there, nothing can be shown, or the folder cannot be written.
-        """
+        """Write the page and say where it is."""
         from rltrain.runs import check_inside
         from rltrain_report.page import write_page
         from rltrain_report.report import report_page

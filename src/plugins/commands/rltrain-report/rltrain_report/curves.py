@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rltrain.records import Scalars
+from rltrain.runs import Run
 from rltrain_report.drawing import MUTED, RULE, Picture, color, dash
 from rltrain_report.groups import Group
 from rltrain_report.numbers import HIGHEST, number
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[Any]
-
-__all__ = ["curve_picture", "time_picture"]
 
 _POINTS = 300
 """Most points of a line: of longer ones, neighbours are averaged."""
@@ -45,25 +44,28 @@ def curve_picture(
     Returns:
         The picture; None if there is nothing to draw.
     """
-    drawn = [
-        (group, curves)
-        for group in groups
-        if (curves := [points for run in group.runs if (points := _points(run, read, across))])
-    ]
+
+    def of(runs: Sequence[Run]) -> list[tuple[Floats, Floats]]:
+        return [points for run in runs if (points := _points(run, read, across))]
+
+    found = [(group, of(group.counted), of(group.others)) for group in groups]
+    drawn = [(group, one or other, other) for group, one, other in found if one or other]
     if not drawn:
         return None
-    end = max(float(xs[-1]) for _, curves in drawn for xs, _ in curves)
+    end = max(float(xs[-1]) for _, one, other in drawn for xs, _ in (*one, *other))
     unit, label = (1.0, "frames") if across == "frames" else _unit_of_time(end)
     against = label if across == "frames" else "time"
-    told = "; ".join(f"{group.label}: {_told(curves)}" for group, curves in drawn)
-    labels = [_label(group, len(curves)) for group, curves in drawn]
+    told = "; ".join(f"{group.label}: {_told(curves)}" for group, curves, _ in drawn)
+    labels = [_label(group, len(curves)) for group, curves, _ in drawn]
     lines = {f"target {number(target)}": target for target in targets}
     alt = ". ".join([f"{title} against {against}", told, *lines]) + "."
     legend = [*labels, *lines] if len(groups) > 1 or lines else ()
 
     def draw(axes: Any) -> None:
-        for (group, curves), text in zip(drawn, labels, strict=True):
+        for (group, curves, others), text in zip(drawn, labels, strict=True):
             _draw(axes, [(xs / unit, ys) for xs, ys in curves], group.index, text)
+            for xs, ys in others:
+                axes.plot(xs / unit, ys, color=color(group.index), linestyle=":", linewidth=0.9)
         for text, target in lines.items():
             axes.axhline(target, color=MUTED, linestyle=(0, (6, 3)), linewidth=1.1, label=text)
         axes.set_xlabel(label, loc="right")
@@ -85,7 +87,7 @@ def _told(curves: Sequence[tuple[Floats, Floats]]) -> str:
     return f"from {number(first)} to {number(last)}{seeds}"
 
 
-def _points(run: Any, read: Read, across: str) -> tuple[Floats, Floats] | None:
+def _points(run: Run, read: Read, across: str) -> tuple[Floats, Floats] | None:
     """Return what a run recorded as x and y; long lines are averaged."""
     import numpy as np
 
@@ -98,9 +100,9 @@ def _points(run: Any, read: Read, across: str) -> tuple[Floats, Floats] | None:
         return None
     points = np.array(found)
     if len(points) > _POINTS:
-        parts = np.array_split(points, _POINTS)
-        # The ends stay: they say where the run began and how it ended.
-        points = np.array([points[0], *(part.mean(axis=0) for part in parts[1:-1]), points[-1]])
+        ends = points[0, 0], points[-1, 0]
+        points = np.array([part.mean(axis=0) for part in np.array_split(points, _POINTS)])
+        points[0, 0], points[-1, 0] = ends
     return points[:, 0], points[:, 1]
 
 

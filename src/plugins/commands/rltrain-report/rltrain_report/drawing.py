@@ -16,8 +16,6 @@ from rltrain_report.values import value_strips
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["MUTED", "Picture", "color", "dash", "shortened"]
-
 INK, MUTED, RULE, PAPER = "#1c2530", "#5d6873", "#dfe3e8", "#fdfdfe"
 """Text, labels, grid and background of the PNG files."""
 SERIES = (

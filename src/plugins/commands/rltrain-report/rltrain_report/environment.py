@@ -8,8 +8,6 @@ from typing import Any
 from rltrain.runs import Run, common_folder
 from rltrain_report.page import Folded, Quoted, Section, Table, Text
 
-__all__ = ["environment_section"]
-
 
 def environment_section(runs: Sequence[Run]) -> Section:
     """Return where runs ran, by which commands, and with which versions."""

@@ -10,8 +10,6 @@ from rltrain_play import Evaluated, read_evaluations
 from rltrain_report.numbers import number
 from rltrain_report.page import Table, Text
 
-__all__ = ["evaluation_blocks"]
-
 _NOTE = (
     "Episodes of the policy alone, after training, with 95 % bootstrap intervals. The "
     "interquartile mean (IQM) is that of the middle half of the episodes."
@@ -20,16 +18,21 @@ _NOTE = (
 
 def evaluation_blocks(runs: Sequence[Run]) -> list[Any]:
     """Return a table with a row for each evaluation; nothing if there were none."""
-    rows = [(run.name, *_row(each)) for run in runs for each in read_evaluations(run.path)]
+    rows = [
+        (run.name, *_row(each, run.config.get("task", each.task)))
+        for run in runs
+        for each in read_evaluations(run.path)
+    ]
     if not rows:
         return []
     head = ("run", "checkpoint", "episodes", "seeds", "return", "IQM", "length", "success", "on")
     return [Table(head, rows, numbers=(2, 4, 5, 6, 7)), Text([_NOTE])]
 
 
-def _row(found: Evaluated) -> tuple[str, ...]:
+def _row(found: Evaluated, trained: str) -> tuple[str, ...]:
+    other = "" if found.task in ("", trained) else f", on {found.task}"
     return (
-        found.checkpoint,
+        f"{found.checkpoint}{other}",
         f"{found.episodes:,}",
         " ".join(map(str, found.seeds)),
         _bounded(found.returns, found.returns_interval),

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.options import flatten
+from rltrain.config import RunConfig
+from rltrain.options import Scope, flatten, scoped
+from rltrain.plugins import discover
 from rltrain.runs import Run
+from rltrain.specs import LibrarySpec
 
-__all__ = ["Group", "differences", "grouped"]
-
-_ELSEWHERE = frozenset(
-    {
-        *("seed", "run_name", "log_root", "rank_log_dir", "run_dir", "show_ranks", "agent_config"),
-        *("node_rank", "master_addr", "master_port", "coordinator_address", "rdzv_endpoint"),
-        *("rdzv_id", "local_addr", "writers", "observers", "renders", "headless", "no_plugins"),
-        *("join_timeout", "hang_timeout", "trust_checkpoint", "keep", "checkpoint_interval"),
-        *("auto_resume", "resume", "gpu_ids", "device", "cluster", "profile", "distributed"),
-        *("launcher", "nproc_per_node", "min_nodes", "rdzv_backend", "max_restarts"),
-        *("virtual_local_rank", "check_interval", "enable_cameras", "total_envs"),
-    }
-)
-"""Options that say where a run is, how it is started and what it writes, not what it learns. The
-numbers of ranks and of a rank's environments count, however they were given."""
+DONE = ("finished", "solved")
+"""Outcomes of runs that came to their end."""
 
 _NAMED = ("library", "algorithm", "task", "ranks")
 """What a group's name consists of, if that differs."""
@@ -31,7 +22,7 @@ _NAMED = ("library", "algorithm", "task", "ranks")
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in nothing but the seed."""
+    """Runs that learn the same, with different seeds or with the same."""
 
     label: str
     """What makes it different from the other groups."""
@@ -40,30 +31,51 @@ class Group:
     runs: tuple[Run, ...]
 
     @property
-    def seeds(self) -> str:
-        """How many seeds there are, in words."""
-        count = len({run.metrics.started.seed for run in self.runs})
-        text = f"{count} seeds" if count > 1 else "1 seed"
-        return text if count == len(self.runs) else f"{len(self.runs)} runs of {text}"
+    def counted(self) -> tuple[Run, ...]:
+        """Those that make up its figures: of each seed the last run that has come to its end.
+
+        If none has, they are those that there are, one of each seed.
+        """
+        ended = [run for run in self.runs if run.outcome in DONE]
+        return tuple({run.metrics.started.seed: run for run in ended or self.runs}.values())
+
+    @property
+    def others(self) -> tuple[Run, ...]:
+        """Those that do not count."""
+        return tuple(run for run in self.runs if run not in self.counted)
 
 
 def options_of(run: Run) -> dict[str, Any]:
     """Return the options that say what a run learns, and on how many ranks, by dotted key."""
-    started = run.metrics.started
+    started, config = run.metrics.started, run.config
+    given: Any = config.get("plugins")
+    given = given if isinstance(given, dict) else {}
+    learned = {name: config[name] for name in scoped(RunConfig, Scope.RUN) if name in config}
+    # Options of other plugins, such as writers, say nothing of what is learned.
+    of_plugins = {name: given.get(name, {}) for name in map(str, learned.values())}
+    copies = {f"agent.{key}" for key in _run_keys(started.library).values()}
     flat = {
         key: value
-        for key, value in flatten(dict(run.config))
-        if key.partition(".")[0] not in _ELSEWHERE and key.rpartition(".")[2] != "seed"
+        for key, value in flatten({**of_plugins, **learned})
+        if key not in copies and key.rpartition(".")[2] != "seed" and value != {}
     }
-    flat["checkpoint"] = "none" if flat.get("checkpoint") is None else "given"
+    is_new = config.get("checkpoint") is not None and not started.frames
     return {
         **flat,
+        "checkpoint": "given" if is_new else "none",
         "library": started.library,
         "algorithm": started.algorithm,
         "task": started.task,
         "ranks": started.world_size,
         "num_envs": started.num_envs,
     }
+
+
+@functools.cache
+def _run_keys(library: str) -> Mapping[str, str]:
+    """Return where a library's options repeat those of the run."""
+    specs = {spec.name: spec for spec in discover().all(LibrarySpec)}
+    return specs[library].run_keys if library in specs else {}
 
 
 def grouped(runs: Sequence[Run]) -> list[Group]:

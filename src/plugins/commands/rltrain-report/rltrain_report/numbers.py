@@ -1,4 +1,4 @@
-"""Numbers, times and names as a page shows them."""
+"""Numbers and names as a page shows them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ import math
 import re
 import statistics
 from collections.abc import Callable, Iterable
-
-__all__ = ["HIGHEST", "compact", "duration", "number", "slugs", "spread"]
 
 HIGHEST = 1e300
 """Of a value that can be drawn."""
@@ -35,15 +33,6 @@ def spread(values: Iterable[float | None], shown: Callable[[float], str] = numbe
         return "-"
     mean, low, high = shown(statistics.fmean(known)), shown(min(known)), shown(max(known))
     return mean if low == high else f"{mean} ({low} to {high})"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as h:mm:ss or m:ss; below ten seconds with a tenth."""
-    if seconds < 10:
-        return f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def slugs(texts: Iterable[str]) -> dict[str, str]:

@@ -13,19 +13,6 @@ from rltrain.errors import UsageError
 from rltrain.terminal import plain
 from rltrain_report.drawing import Picture
 
-__all__ = [
-    "Clip",
-    "Folded",
-    "Heading",
-    "Page",
-    "Pictures",
-    "Quoted",
-    "Section",
-    "Table",
-    "Text",
-    "write_page",
-]
-
 
 @dataclass(frozen=True)
 class Text:
@@ -134,9 +121,6 @@ def write_page(page: Page, folder: Path, name: str) -> list[Path]:
 
     Returns:
         The files, the page first.
-
-    Raises:
-        UsageError: the folder cannot be written.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

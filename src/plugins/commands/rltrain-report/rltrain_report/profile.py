@@ -13,8 +13,6 @@ from rltrain.runs import PROFILE, Run, read_bytes
 from rltrain_report.numbers import number
 from rltrain_report.page import Folded, Table, Text
 
-__all__ = ["profile_blocks"]
-
 _LARGEST = 1 << 30
 """Bytes of a profile that is read."""
 _WARM_UP = 2
@@ -91,12 +89,7 @@ def _is_work(event: _Event) -> bool:
 
 
 def _sums(ranks: Sequence[Sequence[_Event]], whole: float) -> list[_Costs]:
-    """Return each rank's costs.
-
-    Args:
-        ranks: what each rank did.
-        whole: how long all iterations took.
-    """
+    """Return each rank's costs."""
     collectives = [[event for event in events if event["cat"] == "collective"] for events in ranks]
     # Ranks call the same collectives in the same order.
     complete = [max(each["ts"] for each in same) for same in zip(*collectives, strict=False)]

@@ -19,10 +19,9 @@ from rltrain_report.groups import Group, differences, grouped
 from rltrain_report.numbers import HIGHEST, slugs
 from rltrain_report.page import Folded, Heading, Page, Pictures, Section, Table, Text
 from rltrain_report.profile import profile_blocks
+from rltrain_report.runs import joined
 from rltrain_report.summary import summary_section
 from rltrain_report.timing import mean_times, rank_times, slowest
-
-__all__ = ["report_page"]
 
 _EPISODES: dict[str, Callable[[Scalars], float | None]] = {
     "Return": lambda each: each.episode_return,
@@ -31,11 +30,16 @@ _EPISODES: dict[str, Callable[[Scalars], float | None]] = {
 }
 
 
+_MOST = 60
+"""Values that have pictures."""
+
+
 def report_page(runs: Sequence[Run]) -> Page:
     """Return the report of runs that have recorded something."""
-    tasks = list(dict.fromkeys(run.metrics.started.task for run in runs))
+    whole = joined(runs)
+    tasks = list(dict.fromkeys(run.metrics.started.task for run in whole))
     groups = {
-        task: grouped([run for run in runs if run.metrics.started.task == task]) for task in tasks
+        task: grouped([run for run in whole if run.metrics.started.task == task]) for task in tasks
     }
     sections = [summary_section(groups)]
     several = slugs(tasks) if len(tasks) > 1 else {}
@@ -54,7 +58,7 @@ def report_page(runs: Sequence[Run]) -> Page:
         sections.append(Section("Warnings and errors", warnings, "warnings"))
     return Page(
         title=", ".join(tasks),
-        lead=_lead(runs, sum(map(len, groups.values()))),
+        lead=_lead(whole, sum(map(len, groups.values()))),
         sections=sections,
         foot=f"Written by rltrain report on {time.strftime('%Y-%m-%d %H:%M')}.",
     )
@@ -65,7 +69,7 @@ def _lead(runs: Sequence[Run], groups: int) -> str:
     alike = ""
     if groups < len(runs):
         text += f" in {groups} groups" if groups > 1 else ""
-        alike = f" Runs {'of a group ' if groups > 1 else ''}differ in nothing but the seed."
+        alike = f" Runs {'of a group ' if groups > 1 else ''}differ in nothing but their seeds."
     libraries = dict.fromkeys(run.metrics.started.library for run in runs)
     training = sum(run.metrics.ended is None for run in runs)
     still = f" {training} had not ended when this page was written." if training else ""
@@ -114,8 +118,9 @@ def _learning(groups: Sequence[Group], suffix: str) -> list[Any]:
         return [Text(["No episode has ended yet."])]
     if any(len(group.runs) > 1 for group in groups):
         note = (
-            "A thick line is the mean over n seeds, as far as all of them have come; the band is "
-            "from the lowest to the highest seed. Thin lines are the seeds."
+            "A thick line is the mean over n seeds that came to their end, as far as all of them "
+            "have come; the band is from the lowest to the highest seed. Thin lines are the seeds, "
+            "dotted ones runs that are in no mean."
         )
         blocks.append(Text([note]))
     return blocks
@@ -125,7 +130,7 @@ def _times(groups: Sequence[Group], suffix: str) -> list[Any]:
     pictures, lines = [], []
     names = slugs(group.label for group in groups)
     for group in groups:
-        ranks = mean_times([rank_times(run.scalars) for run in group.runs])
+        ranks = mean_times([rank_times(run.scalars) for run in group.counted])
         drawn = time_picture(f"time-{names[group.label]}{suffix}", group.label, ranks)
         if drawn is not None:
             pictures.append(drawn)
@@ -152,7 +157,7 @@ def _values(groups: Sequence[Group], suffix: str) -> list[Any]:
         for value in each.values
         if not value.startswith("time/")
     }
-    names = slugs(sorted(values))
+    names = slugs(sorted(values)[:_MOST])
     drawn = {
         value: curve_picture(f"value-{name}{suffix}", value, groups, _reader(value), "frames")
         for value, name in names.items()
@@ -161,7 +166,10 @@ def _values(groups: Sequence[Group], suffix: str) -> list[Any]:
     others = _there(picture for value, picture in drawn.items() if not _is_loss(value))
     blocks: list[Any] = [Pictures(losses)] if losses else []
     if others:
-        blocks.append(Folded(f"{len(others)} other values", [Pictures(others)]))
+        what = f"{len(others)} other values" if len(others) > 1 else "1 other value"
+        blocks.append(Folded(what, [Pictures(others)]))
+    if len(values) > _MOST:
+        blocks.append(Text([f"{len(values) - _MOST:,} more values are not drawn."]))
     return blocks
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 from rltrain.errors import UsageError
 from rltrain.options import RunOptions
-from rltrain.runs import Run, find_run, load_runs
+from rltrain.runs import Run, find_run, load_runs, real
 from rltrain.terminal import note, one_line
-
-__all__ = ["read_runs"]
 
 
 def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list[Run]:
@@ -18,9 +18,6 @@ def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list
     Args:
         words: run folders, checkpoints in them, or "latest".
         log_root: where the latest run is looked for.
-
-    Raises:
-        UsageError: a run is not there, or none has recorded an iteration.
     """
     runs = load_runs(dict.fromkeys(find_run(word, log_root) for word in words))
     shown = [run for run in runs if run.scalars]
@@ -30,6 +27,38 @@ def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list
     if not shown:
         raise UsageError("There is nothing to show: no run has recorded an iteration.")
     return shown
+
+
+def joined(runs: Sequence[Run]) -> list[Run]:
+    """Return the runs, each of those that went on with another one of them as one with that."""
+    whole: dict[Path, Run] = {}
+    gone_on: set[Path] = set()
+    for run in sorted(runs, key=lambda run: run.metrics.started.time):
+        before = whole.get(_before(run))
+        if before is not None and run.metrics.started.frames:
+            gone_on.add(before.path)
+            run = _one(before, run)
+        whole[run.path] = run
+    return [whole[run.path] for run in runs if run.path not in gone_on]
+
+
+def _before(run: Run) -> Path:
+    """Return the folder of the run whose checkpoint a run went on from; the run's own if none."""
+    checkpoint, folder = run.config.get("checkpoint"), run.manifest.get("folder")
+    if not isinstance(checkpoint, str) or not isinstance(folder, str):
+        return run.path
+    return real(Path(folder, checkpoint)).parent.parent
+
+
+def _one(before: Run, after: Run) -> Run:
+    """Return two runs as one: the first as far as the checkpoint, and the second."""
+    first = after.scalars[0].iteration
+    kept = [each for each in before.scalars if each.iteration < first]
+    spent = kept[-1].seconds if kept else 0.0
+    scalars = [*kept, *(replace(each, seconds=each.seconds + spent) for each in after.scalars)]
+    started = replace(before.metrics.started, frames=after.metrics.started.frames)
+    metrics = replace(after.metrics, started=started, scalars=scalars)
+    return Run(after.path, metrics, after.manifest, after.name)
 
 
 def _why_empty(run: Run) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
+from rltrain.builtin.console import duration
 from rltrain.runs import Run
-from rltrain_report.groups import Group
-from rltrain_report.numbers import compact, duration, number, spread
+from rltrain_report.groups import DONE, Group
+from rltrain_report.numbers import compact, number, spread
 from rltrain_report.page import Folded, Section, Table, Text
 from rltrain_report.timing import frames_a_second
-
-__all__ = ["summary_section"]
 
 
 def summary_section(groups: Mapping[str, Sequence[Group]]) -> Section:
@@ -34,21 +33,34 @@ def summary_section(groups: Mapping[str, Sequence[Group]]) -> Section:
         "median over iterations without the first ones."
     )
     table = Table(head, rows, numbers=range(len(head) - 8, len(head)))
-    return Section("Summary", [table, Text([note]), Folded("Each run", [each])], "summary")
+    blocks = [table, *_left_out(groups), Text([note]), Folded("Each run", [each])]
+    return Section("Summary", blocks, "summary")
+
+
+def _left_out(groups: Mapping[str, Sequence[Group]]) -> list[Text]:
+    """Return which runs are in no mean, and why, in a sentence."""
+    others = [run for same in groups.values() for group in same for run in group.others]
+    told = [
+        f"{run.name} ({'another run of its seed counts' if run.outcome in DONE else run.outcome})"
+        for run in others
+    ]
+    return (
+        [Text([f"In no mean, and dotted in pictures: {', '.join(told)}."], "bad")] if told else []
+    )
 
 
 def _group_row(group: Group) -> list[str]:
     started = group.runs[0].metrics.started
     return [
         group.label,
-        str(len(group.runs)),
+        str(len(group.counted)),
         str(started.world_size),
         f"{started.num_envs:,} a rank",
-        spread([run.scalars[-1].iteration for run in group.runs]),
-        spread([run.scalars[-1].frames for run in group.runs], compact),
-        duration(statistics.fmean(run.seconds for run in group.runs)),
-        number(statistics.fmean(frames_a_second(run.scalars) for run in group.runs)),
-        spread([run.scalars[-1].episode_return for run in group.runs]),
+        spread([run.scalars[-1].iteration for run in group.counted]),
+        spread([run.scalars[-1].frames for run in group.counted], compact),
+        duration(statistics.fmean(run.seconds for run in group.counted)),
+        number(statistics.fmean(frames_a_second(run.scalars) for run in group.counted)),
+        spread([run.scalars[-1].episode_return for run in group.counted]),
     ]
 
 

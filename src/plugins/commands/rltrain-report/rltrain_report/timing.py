@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from rltrain.records import Scalars
 
-__all__ = ["PHASES", "RankTime", "frames_a_second", "mean_times", "rank_times", "slowest", "warm"]
-
 PHASES = ("rollout", "update", "waiting", "communication")
 """Attributes of `RankTime`."""
 
@@ -50,11 +48,7 @@ def frames_a_second(scalars: Sequence[Scalars]) -> float:
 
 
 def rank_times(scalars: Sequence[Scalars]) -> list[RankTime]:
-    """Return each rank's times; none if they were not recorded. Ranks that came later are left out.
-
-    Args:
-        scalars: of a run.
-    """
+    """Return each rank's times; none if they were not recorded. Later ranks are left out."""
     known = [
         each
         for each in warm(scalars)

@@ -10,8 +10,6 @@ from typing import Any
 from rltrain.terminal import one_line, plain
 from rltrain_report.numbers import compact, number
 
-__all__ = ["value_strips"]
-
 _MOST = 40
 """Strips of a picture: each is about as wide as a fingertip where a phone shows it."""
 _POINTS_AN_INCH = 72
@@ -25,9 +23,6 @@ def value_strips(axes: Any) -> str:
     """Return SVG that lies over the axes: a strip for each place, with a title of its values.
 
     Browsers show the title of what the pointer is on. It takes no script.
-
-    Args:
-        axes: drawn, with labels on what is to be read.
     """
     series = [*_bars(axes), *_lines(axes)]
     places = sorted({float(x) for _, xs, _ in series for x in xs})

@@ -17,7 +17,7 @@ from rltrain_report.drawing import Picture
 from rltrain_report.groups import grouped
 from rltrain_report.page import Folded
 from rltrain_report.report import report_page
-from rltrain_report.runs import read_runs
+from rltrain_report.runs import joined, read_runs
 from rltrain_report.timing import frames_a_second, rank_times, slowest
 
 pytest.importorskip("matplotlib")
@@ -66,6 +66,97 @@ def test_runs_that_differ_in_how_they_were_started_are_one_group(tmp_path):
         make_run(tmp_path / "b", seed=2, launcher="x", max_restarts=3, check_interval=9),
     ]
     assert len(grouped(read_runs(map(str, runs)))) == 1
+
+
+def test_options_that_say_nothing_of_what_is_learned_split_no_group(tmp_path):
+    others = {
+        "max_iterations": 40,
+        "agent": {"params": {"config": {"max_epochs": 40}, "seed": 5}},
+        "plugins": {"wandb": {"name": "b"}, "tensorboard": {"flush": 9}, "slurm": {"time": "1h"}},
+        "keep": 3,
+    }
+    agent = {"params": {"config": {"max_epochs": 20}, "seed": 4}}
+    runs = [make_run(tmp_path / "a", agent=agent), make_run(tmp_path / "b", seed=2, **others)]
+    assert len(grouped(read_runs(map(str, runs)))) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"plugins": {"gymnasium": {"vectorization": "x"}}, "suite": "gymnasium"},
+        {"agent": {"params": {"config": {"gamma": 0.5}}}},
+        {"env": {"mass": 2}},
+        {"num_envs": 3},
+        {"checkpoint": "of_another_program.pth"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_options_that_say_what_is_learned_do(tmp_path, other):
+    same = {"suite": other["suite"]} if "suite" in other else {}
+    runs = [make_run(tmp_path / "a", **same), make_run(tmp_path / "b", **other)]
+    assert len(grouped(read_runs(map(str, runs)))) == 2
+
+
+def test_what_did_not_end_and_what_is_there_twice_is_in_no_mean(tmp_path):
+    runs = [make_run(tmp_path / f"{seed}", seed=seed, iterations=12) for seed in (1, 2, 3)]
+    runs.append(make_run(tmp_path / "again", seed=3))
+    runs.append(make_run(tmp_path / "broken", seed=4, iterations=4, error="ValueError: no"))
+    runs.append(make_run(tmp_path / "now", seed=5, iterations=5, ended=False))
+    (group,) = grouped(read_runs(map(str, runs)))
+    assert [run.name for run in group.counted] == ["1", "2", "again"]
+    table, left_out, *_ = section("Summary", *runs).blocks
+    assert table.rows[0][1:2] == ["3"]
+    assert table.rows[0][-1] == "122 (121 to 123)"
+    assert left_out.paragraphs == [
+        "In no mean, and dotted in pictures: 3 (another run of its seed counts), broken (failed), "
+        "now (still training, or killed)."
+    ]
+    picture = next(iter(report_page(read_runs(map(str, runs))).pictures()))
+    assert "to 122, mean of 3 seeds" in picture.alt
+    (group,) = grouped(read_runs(map(str, runs[-2:])))
+    assert [run.name for run in group.counted] == ["broken", "now"]  # There is nothing else.
+
+
+def going_on(path, before, iteration, **more):
+    """Write a run folder of a run that has gone on with another one after an iteration."""
+    run = make_run(path, checkpoint=f"{before}/checkpoints/x.pth", **more)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    for line in lines:
+        if line["record"] == "started":
+            line["frames"] = 7
+        elif line["record"] == "scalars":
+            line["iteration"] += iteration
+            line["frames"] *= 2
+    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "folder": str(path.parent)}))
+    return run
+
+
+def test_a_run_that_was_resumed_is_one_with_those_before_it(tmp_path):
+    first = make_run(tmp_path / "first", iterations=12, ended=False)
+    second = going_on(tmp_path / "second", "first", 8, iterations=6, ended=False)
+    third = going_on(tmp_path / "third", tmp_path / "second", 12, iterations=3, max_iterations=15)
+    other = make_run(tmp_path / "other", seed=2)
+    runs = read_runs(map(str, [third, first, other, second]))
+    (group,) = grouped(joined(runs))
+    assert [run.name for run in group.runs] == ["third", "other"]
+    whole = group.runs[0]
+    assert [each.iteration for each in whole.scalars] == list(range(1, 16))
+    seconds = [each.seconds for each in whole.scalars]
+    assert seconds == sorted(seconds)
+    assert whole.outcome == "finished"
+    assert "One run, trained with" in text_of(first, second, third)
+    (alone,) = joined(read_runs([str(third)]))
+    assert alone.scalars[0].iteration == 13
+
+
+def test_of_thousands_of_values_some_are_drawn(tmp_path):
+    run = make_run(tmp_path / "a", iterations=2)
+    lines = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    lines[1]["values"] = {f"name {number}": 1.0 for number in range(20_000)}
+    (run / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    assert "19,942 more values are not drawn." in text_of(run)
 
 
 def test_all_options_of_each_group_can_be_read(tmp_path):
@@ -199,8 +290,8 @@ def test_the_first_iterations_do_not_count_as_speed():
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({}, "in each of the 3 checks that were made"),
-        ({"ended": False}, "in each of the 2 checks that were made"),
+        ({}, "in each of the 4 checks that were made"),
+        ({"ended": False}, "in each of the 3 checks that were made"),
         ({"ranks": 1}, "one rank: there is nothing to compare"),
         ({"check_interval": 0, "ended": False}, "No check was made"),
         ({"error": "DivergenceError: x differs"}, "have diverged"),
@@ -308,9 +399,9 @@ def empty(path, error=None):
     ("name", "said"),
     [
         ("absent", "absent: is not there. Name a run folder, a checkpoint in one, or latest."),
-        ("latest", "latest: there is no run below logs"),
+        ("latest", "latest: no such run below logs has recorded anything"),
         ("folder", "is no run folder: metrics.jsonl is missing"),
-        ("parent", "Below it are 1 of them: name one, or all by parent/*/*."),
+        ("parent", "Below it are 1 of them: parent/*/*."),
         ("empty", "it has recorded no iteration yet"),
         ("failed", "it failed before its first iteration: ValueError: no"),
         ("damaged", "metrics.jsonl: the file is damaged"),

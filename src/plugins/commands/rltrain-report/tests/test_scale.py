@@ -73,7 +73,7 @@ def test_a_node_is_filled_before_the_next(plan):
     ("words", "more", "said"),
     [
         (("--num-gpus", "2"), {}, "--num-gpus: --ranks sets it. Leave it out."),
-        (("--log-root", "x"), {}, "--log-root: --output names the folder of the runs"),
+        (("--log-root", "x"), {}, "--log-root: --output names the folder of all runs"),
         (("--resume", "x"), {}, "--resume: each run is a new one"),
         (("--seed", "-1"), {}, "--seed -1: give the first seed"),
         (("--total-envs", "8"), {}, "--mode weak and --total-envs contradict each other"),
@@ -123,6 +123,7 @@ def test_efficiency_is_the_speed_of_a_rank_compared_with_one_alone(runs):
     one, two, four = sizes_of(runs(target_return=100.0, solved=True))
     # An iteration takes 0.5 s, and 0.1 s more on 2 ranks; on 4, 0.4 s of waiting and communication.
     assert [size.efficiency for size in (one, two, four)] == pytest.approx([1, 5 / 6, 5 / 9])
+    assert [len(size.fps) for size in (one, two, four)] == [2, 2, 2]  # A number for each seed.
     assert two.mean_fps == pytest.approx(2 * 5 / 6 * one.mean_fps)
     # Frames of 12 iterations on one rank are 6 of two ranks, and 3 of four: 10 x iteration + seed.
     assert one.equal_return == (121, 122)
@@ -136,6 +137,9 @@ def test_the_table_has_a_row_for_each_number_of_ranks(runs):
     assert set(rule) == set("|-:")
     assert [row.split("|")[1].strip() for row in rows] == ["1", "2", "4"]
     assert "83%" in rows[1]
+    columns = [name.strip() for name in head.split("|")]
+    shares = [rows[2].split("|")[columns.index(x)].strip() for x in ("waiting", "communication")]
+    assert shares == ["17%", "22%"]
     assert "2 not" in rows[1]  # Reached the target return.
 
 

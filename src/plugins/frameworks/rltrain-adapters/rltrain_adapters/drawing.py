@@ -7,8 +7,6 @@ import importlib
 
 from rltrain.errors import UsageError
 
-__all__ = ["cannot_draw", "check_mujoco_draws"]
-
 
 def cannot_draw(error: Exception) -> UsageError:
     """Return the error for environments that could not be rendered."""

@@ -9,8 +9,6 @@ from rltrain.errors import UsageError, suggest
 from rltrain.options import get_dotted
 from rltrain.types import ArrayInfo
 
-__all__ = ["get_positive_int", "is_image", "set_child", "unknown_env_option"]
-
 
 def get_positive_int(agent: Mapping[str, Any], key: str, default: int | None = None) -> int:
     """Return the agent option at a dotted key.
@@ -20,7 +18,7 @@ def get_positive_int(agent: Mapping[str, Any], key: str, default: int | None = N
     """
     value = get_dotted(agent, key, default)
     if not isinstance(value, int) or value < 1:
-        raise UsageError(f"agent.{key}={value}: must be a whole number, at least 1.")
+        raise UsageError(f"agent.{key}={value!r}: must be a whole number, at least 1.")
     return value
 
 

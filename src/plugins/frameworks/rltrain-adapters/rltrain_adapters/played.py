@@ -7,8 +7,6 @@ from typing import Any
 
 from rltrain.terminal import note
 
-__all__ = ["still_there"]
-
 
 def still_there(
     options: Mapping[str, Any],

@@ -21,6 +21,7 @@ __all__ = [
     "compared_with",
     "first_arguments",
     "import_for",
+    "keys_read",
     "mentions",
     "parameters",
     "registered_names",
@@ -28,6 +29,12 @@ __all__ = [
 ]
 
 _REGISTERED = r"""(?:\b{argument}\s*=|\b{function}\()\s*["']([^"'{{}}]+)["']"""
+
+_READ = re.compile(
+    rb"""\w*(?:config|params)(?:(?:\[|\.get\(|\.pop\()\s*["']\w+["']\]?)+"""
+    rb"""|["']\w+["'] (?:not )?in (?:self\.)?\w*(?:config|params)\b"""
+)
+_QUOTED = re.compile(rb"""["'](\w+)["']""")
 
 _LITERALS = (ast.Dict, ast.List, ast.Tuple, ast.Set)
 
@@ -47,8 +54,8 @@ def import_for(task: str, module: str | None = None) -> str:
     if module:
         try:
             importlib.import_module(module)
-        except Exception as error:  # Of a simulator that finds no display, for example.
-            why = error if isinstance(error, ImportError) else in_a_line(error)
+        except (Exception, SystemExit) as error:  # Of a simulator that finds no display, say.
+            why = error if isinstance(error, ImportError) else in_a_line(error, placed=True)
             raise UsageError(
                 f"The task {task!r}: the module {module!r} cannot be imported: {why}"
             ) from error
@@ -133,27 +140,39 @@ def compared_with(module: str, name: str) -> frozenset[str]:
 
 
 @functools.cache
-def parameters(module: str, name: str) -> Mapping[str, bool]:
-    """Return the parameters that a class is made with, and whether each has a default.
+def keys_read(*modules: str) -> frozenset[str]:
+    """Return the keys that modules read of their options, as in `self.config.get("key")`.
 
-    There are none if the module has no such class, or the class no constructor of its own.
+    Options are what is called config or params, or ends so.
+
+    Args:
+        *modules: the modules; for a package, all its modules.
+    """
+    sources = (source for module in modules for source in _sources(module, "*.py"))
+    found = (each for source in sources for each in _READ.findall(source))
+    return frozenset(key.decode() for each in found for key in _QUOTED.findall(each))
+
+
+@functools.cache
+def parameters(module: str, name: str) -> Mapping[str, bool]:
+    """Return the parameters of a class or a function, and whether each has a default.
+
+    There are none if the module has no such class, or the class neither a constructor of its own
+    nor fields, as a dataclass has.
 
     Args:
         module: the module; for a package, all its modules.
-        name: of the class.
+        name: of the class or the function.
     """
-    bodies = (
-        x.body for x in _nodes(module, name) if isinstance(x, ast.ClassDef) and x.name == name
-    )
-    makers = (
-        node.args
-        for body in bodies
-        for node in body
-        if isinstance(node, ast.FunctionDef) and node.name == "__init__"
-    )
-    found: dict[str, bool] = {}
-    for made_with in makers:
-        by_place = [each.arg for each in (*made_with.posonlyargs, *made_with.args)][1:]
+    kinds = (ast.ClassDef, ast.FunctionDef)
+    named = [x for x in _nodes(module, name) if isinstance(x, kinds) and x.name == name]
+    parts = [part for x in named for part in (x.body if isinstance(x, ast.ClassDef) else [x])]
+    makers = [x for x in parts if isinstance(x, ast.FunctionDef) and x.name in ("__init__", name)]
+    fields = [x for x in parts if isinstance(x, ast.AnnAssign) and not makers]
+    found = {str(_last_name(x.target)): x.value is not None for x in fields}
+    for made_with in (maker.args for maker in makers):
+        places = (*made_with.posonlyargs, *made_with.args)
+        by_place = [each.arg for each in places if each.arg != "self"]
         first = len(by_place) - len(made_with.defaults)
         found |= {each: place >= first for place, each in enumerate(by_place)}
         by_name = zip(made_with.kwonlyargs, made_with.kw_defaults, strict=True)

@@ -9,8 +9,6 @@ from typing import Any
 from rltrain.options import load_yaml
 from rltrain.types import TaskInfo
 
-__all__ = ["MANY_ENVS", "tuned_in"]
-
 MANY_ENVS = 64
 """With at least this many environments per rank, a library's defaults use short rollouts, which
 learn faster. Fewer environments need long ones."""

@@ -2,8 +2,8 @@
 
 Python's own unpickler imports what a file names, and calls it. This one imports nothing that a file
 names: a name is one of `_names`, which says what is done for it, or it is refused. The standard
-library takes the bytes apart into opcodes (`pickletools.genops`); only those of protocols 4 and 5
-that make data are known.
+library takes the bytes apart into opcodes (`pickletools.genops`); only those of protocols 2 to 5
+that make data are known. It takes no longer, and no more memory, than its bytes say.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ import math
 import pickle
 import pickletools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.data import NARROW, narrow_dtype
+from rltrain.data import MOST, NARROW, check_tree, narrow_dtype
 from rltrain.unpickling import UnsafePickle, load_trusted
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
     "scalar",
 ]
 
-_TYPE = re.compile(r"[?biufc]\d{0,2}|[SU]\d{1,9}")
+_TYPE = re.compile(r"[?biufc]\d{0,2}|[SU]\d{1,5}")
 """numpy's types of truth values, numbers and text; never Python's objects."""
 
 
@@ -67,7 +67,7 @@ def load_data(
     if trusted:
         return load_trusted(data, persistent)
     try:
-        return _Machine({**_names(), **(names or {})}, persistent).run(data)
+        return _Machine({**_names(), **(names or {})}, persistent).run(data, len(data))
     except pickle.UnpicklingError:
         raise
     except Exception as error:  # Wrong contents are refused in many ways.
@@ -91,14 +91,16 @@ class _Machine:
     def __init__(self, names: Mapping[str, Name], persistent: Callable[[Any], Any] | None) -> None:
         self._names, self._persistent = names, persistent
         self._stack: list[Any] = []
-        self._memo: list[Any] = []
+        self._memo: dict[int, Any] = {}
         self._made: dict[int, tuple[Any, Name]] = {}
         """What `Name.make` returned, by its id; kept, so that no other object gets the id."""
 
-    def run(self, data: bytes) -> Any:
+    def run(self, data: bytes, size: int) -> Any:
+        self._left = 3 * size + _LONGEST  # An array's bytes are text first, in old protocols.
         for opcode, argument, _ in pickletools.genops(data):
             if opcode.name == "STOP":
                 (whole,) = self._stack
+                check_tree(whole, max(size, MOST))
                 return whole
             step = self._STEPS.get(opcode.name)
             if step is None:
@@ -121,8 +123,8 @@ class _Machine:
     def _push_mark(self, argument: None, opcode: str) -> None:
         self._stack.append(_MARK)
 
-    def _memoize(self, argument: None, opcode: str) -> None:
-        self._memo.append(self._stack[-1])
+    def _memoize(self, argument: int | None, opcode: str) -> None:
+        self._memo[len(self._memo) if argument is None else argument] = self._stack[-1]
 
     def _recall(self, argument: int, opcode: str) -> None:
         self._stack.append(self._memo[argument])
@@ -148,7 +150,7 @@ class _Machine:
         self._stack.append(tuple(self._marked()))
 
     def _frozenset(self, argument: None, opcode: str) -> None:
-        self._stack.append(frozenset(self._marked()))
+        self._stack.append(frozenset(_keys(self._marked())))
 
     def _append(self, argument: None, opcode: str) -> None:
         items = self._marked() if opcode == "APPENDS" else [self._stack.pop()]
@@ -156,13 +158,13 @@ class _Machine:
 
     def _add(self, argument: None, opcode: str) -> None:
         items = self._marked()
-        self._target((set,)).update(items)
+        self._target((set,)).update(_keys(items))
 
     def _set_item(self, argument: None, opcode: str) -> None:
         if opcode == "SETITEM":
             self._stack.insert(len(self._stack) - 2, _MARK)
         items = self._marked()
-        self._target(_MAPPINGS).update(zip(items[::2], items[1::2], strict=True))
+        self._target(_MAPPINGS).update(zip(_keys(items[::2]), items[1::2], strict=True))
 
     def _target(self, types: tuple[type, ...]) -> Any:
         if type(self._stack[-1]) not in types:
@@ -180,6 +182,7 @@ class _Machine:
         arguments, name = self._stack.pop(), self._stack.pop()
         if not isinstance(name, Name) or name.make is None or type(arguments) is not tuple:
             raise UnsafePickle("a call of what makes no data")
+        self._spend(arguments)
         made = name.make(*arguments)
         self._made[id(made)] = made, name
         self._stack.append(made)
@@ -189,7 +192,18 @@ class _Machine:
         made, name = self._made.get(id(self._stack[-1]), (None, Name()))
         if name.update is None:
             raise UnsafePickle("a state for what has none")
+        self._spend(state)
         name.update(made, state)
+
+    def _spend(self, parts: Any) -> None:
+        """Count what is copied: a copy is longer than its opcode where the original is shared."""
+        self._left -= sum(len(each) for each in parts if isinstance(each, Sized))
+        if self._left < 0:
+            raise ValueError("it grows as it is read")
+
+    def _global(self, argument: str, opcode: str) -> None:
+        self._stack += argument.split(" ", 1)
+        self._name(None, opcode)
 
     def _persistent_id(self, argument: None, opcode: str) -> None:
         if self._persistent is None:
@@ -209,11 +223,12 @@ class _Machine:
         **dict.fromkeys(("SETITEM", "SETITEMS"), _set_item),
         **dict.fromkeys(("REDUCE", "NEWOBJ"), _call),
         "MARK": _push_mark,
-        "MEMOIZE": _memoize,
+        **dict.fromkeys(("MEMOIZE", "BINPUT", "LONG_BINPUT"), _memoize),
         "TUPLE": _tuple,
         "FROZENSET": _frozenset,
         "ADDITEMS": _add,
         "STACK_GLOBAL": _name,
+        "GLOBAL": _global,
         "BUILD": _build,
         "BINPERSID": _persistent_id,
     }
@@ -259,7 +274,7 @@ def fill_array(array: Any, state: Any) -> None:
 
 def _array(contents: Any, kind: Any, shape: Any, order: Any) -> Any:
     array = _empty_array()
-    fill_array(array, (1, shape, kind, order == "F", bytes(contents)))
+    fill_array(array, (1, shape, kind, order == "F", bytes(_bytearray(contents))))
     return array
 
 
@@ -280,25 +295,44 @@ def _length(length: Any) -> int:
 
 
 def _bytearray(contents: bytes = b"") -> bytearray:
-    if not isinstance(contents, bytes):  # A number would be a size.
+    if not isinstance(contents, (bytes, bytearray)):  # A number would be a size.
         raise UnsafePickle("a bytearray of no bytes")
     return bytearray(contents)
+
+
+def _keys(items: Any) -> Any:
+    """Return what becomes keys or members: hashing walks them, whatever is shared."""
+    for each in items:
+        if isinstance(each, (tuple, frozenset)):
+            check_tree(each, _LONGEST)
+    return items
+
+
+def _set(members: Any = ()) -> set[Any]:
+    return set(_keys(members))
+
+
+def _counter(counts: Any = ()) -> collections.Counter[Any]:
+    if counts and type(counts) is not dict:
+        raise UnsafePickle("a Counter of no dict")
+    return collections.Counter(counts)
 
 
 @functools.cache
 def _names() -> dict[str, Name]:
     """Return what every pickle may name: what only makes data."""
     names = {
-        **{f"builtins.{kind.__name__}": Name(kind) for kind in (complex, range, slice)},
+        **{f"builtins.{kind.__name__}": Name(kind) for kind in (complex, slice)},
         "builtins.bytearray": Name(_bytearray),
-        **{
-            f"collections.{kind.__name__}": Name(kind)
-            for kind in (collections.OrderedDict, collections.Counter, collections.deque)
-        },
+        "builtins.set": Name(_set),
+        "collections.OrderedDict": Name(lambda: collections.OrderedDict()),
+        "collections.Counter": Name(_counter),
+        "collections.deque": Name(collections.deque),
         "numpy.ndarray": Name(),
         "numpy.dtype": Name(ArrayType, ArrayType.__setstate__),
         **{f"ml_dtypes.{name}": Name(numbers=name) for name in NARROW},
     }
+    names |= {name.replace("builtins.", "__builtin__."): of for name, of in names.items()}
     for core in ("numpy._core", "numpy.core"):  # numpy 2 and numpy 1.
         names[f"{core}.multiarray._reconstruct"] = Name(_empty_array, fill_array)
         names[f"{core}.multiarray.scalar"] = Name(scalar)

@@ -72,10 +72,21 @@ def test_words_are_read_without_importing_what_has_them(package):
     assert texts_in("bot_broken", "known") == frozenset()
 
 
-def test_a_module_whose_import_fails_is_named_with_its_task(monkeypatch, tmp_path):
-    (tmp_path / "no_display.py").write_text("raise RuntimeError('no display\\n:0')")
+@pytest.mark.parametrize(
+    ("code", "raised"),
+    [
+        ("raise RuntimeError('no display\\n:0')", "RuntimeError: no display :0 (FILE:1)"),
+        ("import sys\nsys.exit('no license')", "SystemExit: no license (FILE:2)"),
+        ("import json\njson.loads('')", "JSONDecodeError: Expecting .* (FILE:2)"),
+        ("x = (", r"SyntaxError: '\(' was never closed \(no_display.py, line 1\)"),
+    ],
+)
+def test_a_module_whose_import_fails_is_named_with_its_task(code, raised, monkeypatch, tmp_path):
+    path = tmp_path / "no_display.py"
+    path.write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
-    message = "the module 'no_display' cannot be imported: RuntimeError: no display :0"
+    raised = raised.replace("(FILE", rf"\({path}").replace(":1)", r":1\)").replace(":2)", r":2\)")
+    message = rf"the module 'no_display' cannot be imported: {raised}"
     with pytest.raises(UsageError, match=rf"^The task 'no_display:Pole-v0': {message}$"):
         import_for("no_display:Pole-v0")
 

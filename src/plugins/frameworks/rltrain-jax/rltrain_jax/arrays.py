@@ -9,8 +9,6 @@ from typing import Any
 
 from rltrain_jax.devices import local_device
 
-__all__ = ["JaxArrays"]
-
 
 class JaxArrays:
     """See `rltrain.types.Arrays`."""

@@ -30,8 +30,6 @@ from rltrain_nodes import (
     sealed_afterwards,
 )
 
-__all__ = ["JaxBackend", "JaxCudaBackend", "coordinator"]
-
 _SOCKET = "coordinator"
 """Where jax's coordinator listens, in the folder that the ranks of one node share."""
 
@@ -141,9 +139,6 @@ def coordinator(config: Placement, environ: Mapping[str, str]) -> tuple[str, int
 
     The user's --coordinator-address, or else MASTER_ADDR and MASTER_PORT, which the launcher or
     the plan has set.
-
-    Raises:
-        UsageError: neither is known.
     """
     if config.coordinator_address is not None:
         return config.master_addr, config.master_port
@@ -158,11 +153,7 @@ def coordinator(config: Placement, environ: Mapping[str, str]) -> tuple[str, int
 
 
 def _wait_for_coordinator(world: World, folder: Path, timeout: float) -> None:
-    """Wait until rank 0 listens in a folder: jax would try again only after a second.
-
-    Raises:
-        UsageError: it does not in time.
-    """
+    """Wait until rank 0 listens in a folder: jax would try again only after a second."""
     deadline = time.monotonic() + timeout
     while not world.is_root and not (folder / _SOCKET).exists():
         if time.monotonic() > deadline:

@@ -6,17 +6,11 @@ from collections.abc import Mapping
 
 from rltrain.clusters import StartedRank, number_or_none, read_rank
 
-__all__ = ["skrl_jax"]
-
 _VARIABLES = ("JAX_RANK", "JAX_LOCAL_RANK", "JAX_WORLD_SIZE")
 
 
 def skrl_jax(environ: Mapping[str, str]) -> StartedRank | None:
-    """Return the place of a rank of skrl's launcher; it does not say how many a node has.
-
-    Raises:
-        UsageError: the variables are not numbers, or contradict each other.
-    """
+    """Return the place of a rank of skrl's launcher; it does not say how many a node has."""
     if not all(environ.get(name) for name in _VARIABLES):
         return None
     rank, local, size = _VARIABLES

@@ -18,8 +18,6 @@ from typing import Any
 import jax._src.lib
 from jax._src import distributed, xla_bridge
 
-__all__ = ["Board", "exit_alone", "set_gloo_address"]
-
 
 def set_gloo_address(address: str) -> None:
     """Make jax build its CPU backend with gloo on an address of this machine.

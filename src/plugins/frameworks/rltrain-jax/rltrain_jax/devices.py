@@ -47,9 +47,6 @@ def count_cuda() -> int:
 
     The driver counts them: jax would open each, which takes seconds, and finds none where another
     process has taken their memory.
-
-    Raises:
-        RltrainError: the driver cannot be loaded, or does not work.
     """
     plugins = importlib.metadata.entry_points(group="jax_plugins")
     there = any(Path(name).exists() for name in _DRIVER_FILES)

@@ -11,8 +11,6 @@ from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 from rltrain_jax.trees import form, pack, unpack
 
-__all__ = ["TreeGradientSync", "TreeSync"]
-
 
 class TreeGradientSync:
     """The plugin: makes one `TreeSync` per optimizer."""
@@ -37,11 +35,7 @@ class TreeSync:
         self._form = form(leaves)
 
     def __call__(self, gradients: Any) -> Any:
-        """Return the averages; on one rank the gradients themselves.
-
-        Raises:
-            ValueError: the gradients do not have the parameters' structure.
-        """
+        """Return the averages; on one rank the gradients themselves."""
         leaves, structure = jax.tree.flatten(gradients)
         if structure != self._structure:
             raise ValueError(

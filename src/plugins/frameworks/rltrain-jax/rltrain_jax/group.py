@@ -22,8 +22,6 @@ from rltrain_jax.devices import local_device
 from rltrain_jax.watchdog import Times, Watchdog
 from rltrain_jax.workarounds import is_lost_peer, summable_width
 
-__all__ = ["JaxProcessGroup"]
-
 MESSAGE = 4096
 """Smallest size of a message in bytes: all shorter ones share one compiled program."""
 
@@ -155,11 +153,7 @@ class JaxProcessGroup:
         return result if x.ndim else result[0]
 
     def _run(self, program: Callable[..., Any], rows: list[jax.Array], *call: Any) -> jax.Array:
-        """Run a collective program; `call` describes it to the watchdog.
-
-        Raises:
-            ConnectionError: another rank has gone.
-        """
+        """Run a collective program; `call` describes it to the watchdog."""
         if self._watchdog is not None:
             self._watchdog.enter(*call)
         try:
@@ -199,11 +193,7 @@ class JaxProcessGroup:
 
 
 def _devices(world: World) -> list[jax.Device]:
-    """Return the ranks' devices, in the order of ranks.
-
-    Raises:
-        RuntimeError: there is not exactly one for each rank.
-    """
+    """Return the ranks' devices, in the order of ranks."""
     if world.world_size == 1:
         return [local_device(world.device)]
     kind = world.device.partition(":")[0]

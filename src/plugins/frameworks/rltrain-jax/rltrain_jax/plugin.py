@@ -8,8 +8,6 @@ from rltrain.hookspecs import hookimpl
 from rltrain.specs import BackendSpec, Checkup, ClusterSpec, GradientSyncSpec, LauncherSpec, Spec
 from rltrain_jax.clusters import skrl_jax
 
-__all__ = ["rltrain_checkup", "rltrain_provides"]
-
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:

@@ -30,8 +30,6 @@ from rltrain.types import TrainResult, World
 from rltrain.watch import hang_watch
 from rltrain_nodes import CaughtSignals, caught_signals, connected_nodes, hold_port
 
-__all__ = ["ProcessesLauncher"]
-
 SHUTDOWN_TIMEOUT = 5
 """Seconds between SIGTERM and SIGKILL for a rank."""
 
@@ -75,11 +73,6 @@ class ProcessesLauncher:
         """Start the ranks, wait for them, and return what rank 0 returned.
 
         A node without rank 0 returns the result of an empty run.
-
-        Raises:
-            RankFailed: a rank failed. The exit code is that of the first one, or 128 plus the
-                number of the signal that ended it.
-            UsageError: a rank refused the options.
         """
         ranks: list[_Rank] = []
         with (
@@ -145,12 +138,7 @@ def _common_variables(config: Placement, free_port: int) -> dict[str, str]:
 def _watch(
     ranks: list[_Rank], signals: CaughtSignals, reports: Path, look: Callable[[], None]
 ) -> list[TrainResult | None]:
-    """Wait until all ranks have ended, and return their results.
-
-    Raises:
-        RltrainError: a rank failed, or a signal arrived.
-        KeyboardInterrupt: the signal was SIGINT.
-    """
+    """Wait until all ranks have ended, and return their results."""
     running = {rank.ended: rank for rank in ranks}
     results: list[TrainResult | None] = []
     while running:

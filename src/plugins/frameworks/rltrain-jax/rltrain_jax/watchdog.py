@@ -17,8 +17,6 @@ import jax
 
 from rltrain.launch import console_stream
 
-__all__ = ["Lines", "Place", "Times", "Watchdog"]
-
 _LIBRARIES = tuple(
     f"{folder}{os.sep}" for folder in (Path(__file__).parent, Path(jax.__file__).parent)
 )

@@ -13,8 +13,6 @@ import jax
 
 from rltrain_jax.compat import PREEMPTION, RECOVERABILITY
 
-__all__ = ["initialize_quietly", "is_lost_peer", "summable_width"]
-
 
 @contextlib.contextmanager
 def initialize_quietly() -> Iterator[None]:

@@ -159,7 +159,7 @@ def signal_when_running(tmp_path, *numbers):
     ("number", "error", "code"),
     [
         (signal.SIGTERM, RankFailed, 143),
-        (signal.SIGHUP, RankFailed, 129),
+        (signal.SIGHUP, RankFailed, 75),
         (signal.SIGINT, KeyboardInterrupt, None),
     ],
 )

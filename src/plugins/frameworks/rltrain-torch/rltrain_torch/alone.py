@@ -18,8 +18,6 @@ from torch.distributed.elastic.rendezvous import (
 
 from rltrain_nodes import hold_port
 
-__all__ = ["NAME", "LoneRendezvous", "register"]
-
 NAME = "rltrain-alone"
 """The rendezvous backend, as torch elastic knows it."""
 
@@ -38,11 +36,7 @@ class LoneRendezvous(RendezvousHandler):
     """Meets nobody, in this process' memory, and has a free port for this node's ranks."""
 
     def __init__(self, run_id: str) -> None:
-        """Reserve the port.
-
-        Args:
-            run_id: the run's name.
-        """
+        """Reserve the port."""
         self._run_id, self._met = run_id, 0
         self._store = dist.HashStore()  # type: ignore[attr-defined]
         self._holder = hold_port()

@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["TorchArrays"]
-
 
 class TorchArrays:
     """See `rltrain.types.Arrays`."""

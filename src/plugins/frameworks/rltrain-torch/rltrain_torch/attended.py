@@ -16,8 +16,6 @@ from torch.distributed.elastic.rendezvous import (
     rendezvous_handler_registry,
 )
 
-__all__ = ["NAME", "AttendedRendezvous", "register"]
-
 NAME = "rltrain-attended"
 """The rendezvous backend, as torch elastic knows it."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from rltrain_torch import nccl
 from rltrain_torch.fingerprints import fingerprints
 from rltrain_torch.flight_recorder import last_collectives
 from rltrain_torch.group import TorchProcessGroup
+from rltrain_torch.networks import OwnNetworks
 from rltrain_torch.threads import add_for, begin_with_few, share_cores
 
 __all__ = ["GlooBackend", "NcclBackend", "TorchBackend"]
@@ -54,9 +55,11 @@ class TorchBackend:
         self, session: Session, model: torch.nn.Module, role: str
     ) -> torch.nn.Module:
         """Broadcast a module's state from rank 0 and register it with the divergence check."""
+        answers: Callable[[], Mapping[str, Any]] = dict
         if session.group.world_size > 1:
             _broadcast_state(session, model)
-        session.watch(role, lambda: _fingerprints(model))
+            answers = OwnNetworks(session, model, role).answers
+        session.watch(role, lambda: {**_fingerprints(model), **answers()})
         add_for(session, model)
         return model
 
@@ -138,11 +141,7 @@ def _meet(world: World, config: Placement) -> None:
 
 
 def _select_device(world: World) -> None:
-    """Make this rank's GPU torch's default CUDA device.
-
-    Raises:
-        RltrainError: other processes have taken the GPU's memory.
-    """
+    """Make this rank's GPU torch's default CUDA device."""
     if not world.device.startswith("cuda"):
         return
     try:

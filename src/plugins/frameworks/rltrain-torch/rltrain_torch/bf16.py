@@ -12,8 +12,6 @@ from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 from rltrain_torch.gradients import Bucket, FlatSync, check_count
 
-__all__ = ["Bf16GradientSync", "Bf16Sync"]
-
 
 class Bf16GradientSync:
     """The plugin: creates a `Bf16Sync` per optimizer, and keeps their errors for a resumed run."""

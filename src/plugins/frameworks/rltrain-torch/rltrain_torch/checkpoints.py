@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import collections
+import functools
 import io
 import pickle
-import re
+import pickletools
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from rltrain.unpickling import UnsafePickle, would_run_code
-from rltrain_adapters.unpickling import ArrayType, fill_array, scalar
+from rltrain_adapters.unpickling import ArrayType, Name, fill_array, load_data, scalar
 
 __all__ = ["as_file", "as_tensors", "load", "top_level_keys"]
 
@@ -37,25 +39,68 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
 
     if trusted:
         return torch.load(path, map_location=device, weights_only=False)
+    file = _bounded(path)
+    for pickled in _pickles(file):
+        load_data(pickled, persistent=lambda saved: None, names=_tensor_names())
     try:
         with torch.serialization.safe_globals(_numpy_data()):
-            return _plain(torch.load(_bounded(path), map_location=device, weights_only=True))
+            return _plain(torch.load(file, map_location=device, weights_only=True))
     except pickle.UnpicklingError as error:
-        named = re.search(r"(?:GLOBAL|global|function|class) ([\w.]+\.[\w.]+)", str(error))
-        if named is None:
-            # torch's words around it would have users load the file as a trusted one.
-            found = re.search(r"WeightsUnpickler error: (.*)", str(error))
-            raise pickle.UnpicklingError(found[1] if found else str(error)) from error
-        raise UnsafePickle(named[1]) from error
+        # torch's words around it would have users load the file as a trusted one.
+        text = str(error).rpartition("WeightsUnpickler error: ")[2]
+        raise pickle.UnpicklingError(text.partition("\n")[0]) from error
+
+
+def _pickles(file: str | io.BytesIO) -> Iterator[bytes]:
+    """Yield what torch will unpickle: torch itself hangs on a key of tuples that are shared."""
+    import torch
+
+    if isinstance(file, str):
+        archive = torch._C.PyTorchFileReader(file)
+        # torch refuses exported policies itself.
+        if not any(name.endswith("constants.pkl") for name in archive.get_all_records()):
+            yield archive.get_record("data.pkl")
+        return
+    for _ in range(5):  # An older file has five, the tensors' contents after them.
+        began = file.tell()
+        collections.deque(pickletools.genops(file), maxlen=0)
+        yield file.getbuffer()[began : file.tell()].tobytes()
+    file.seek(0)
+
+
+@functools.cache
+def _tensor_names() -> dict[str, Name]:
+    """Return what makes plain tensors; here, where only their number is of interest, it makes none.
+
+    What makes sparse ones and others is missing: torch does not check their indices.
+    """
+    import torch
+
+    made = Name(lambda *parts: object(), lambda made, state: None)
+    kinds = [name for name, x in vars(torch).items() if isinstance(x, torch.dtype)]
+    kinds += [name for name in dir(torch) if name.endswith("Storage")]
+    return {
+        **{f"torch.{name}": Name() for name in kinds},
+        **{f"torch.storage.{name}": Name() for name in ("TypedStorage", "UntypedStorage")},
+        **dict.fromkeys(("torch.Size", "torch.device", "torch.serialization._get_layout"), made),
+        **{f"torch._utils._rebuild_{name}": made for name in _REBUILT},
+        **{f"torch.{name}": made for name in ("Tensor", "nn.parameter.Parameter")},
+        "torch._tensor._rebuild_from_type_v2": made,
+        "collections.OrderedDict": Name(
+            lambda: collections.OrderedDict(), lambda made, state: None
+        ),
+        "_codecs.encode": Name(lambda text, encoding: text.encode("latin1")),
+    }
+
+
+_REBUILT = ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state")
 
 
 def _bounded(path: str) -> str | io.BytesIO:
-    """Return a file from which torch reads no more than it has bytes.
-
-    Raises:
-        pickle.UnpicklingError: it would grow.
-    """
-    if zipfile.is_zipfile(path):
+    """Return a file from which torch reads no more than it has bytes."""
+    with Path(path).open("rb") as opened:
+        is_archive = opened.read(4) == b"PK\x03\x04"  # As torch decides.
+    if is_archive:
         with zipfile.ZipFile(path) as archive:
             if any(part.compress_type != zipfile.ZIP_STORED for part in archive.infolist()):
                 raise pickle.UnpicklingError("parts of it are compressed, which torch never does")
@@ -102,8 +147,14 @@ def _numpy_data() -> list[Any]:
 
 def _plain(loaded: Any) -> Any:
     """Return what was loaded with numpy's arrays in the place of `_Array`."""
+    import torch
+
     if isinstance(loaded, _Array):
         return loaded.array
+    if isinstance(loaded, torch.Tensor) and (
+        loaded.numel() * loaded.element_size() > loaded.untyped_storage().nbytes()
+    ):
+        raise pickle.UnpicklingError("a tensor is larger than its contents")
     if isinstance(loaded, dict):
         for key, value in loaded.items():
             loaded[key] = _plain(value)
@@ -144,17 +195,18 @@ def _otherwise(path: str) -> str | None:
         return "it is empty. Name another one."
     if start.startswith(b"version https://git"):
         return "it stands for a file that Git LFS keeps. Fetch that: git lfs pull."
+    if path.endswith((".yaml", ".yml")):
+        return "it is a file of options. Give it with --agent-config."
     try:
         with zipfile.ZipFile(path) as archive:
             names = archive.namelist()
-    except Exception:  # No archive, or a damaged one: what torch said of it stands.
-        return None
+    except Exception:  # No archive, or a damaged one.
+        names = []
+    kind = "ONNX" if path.endswith(".onnx") else None
     if any(name.endswith("/constants.pkl") for name in names):
-        return (
-            "it is an exported policy (TorchScript). Name the checkpoint from which it was "
-            "exported."
-        )
-    return None
+        kind = "TorchScript"
+    exported = f"it is an exported policy ({kind}). Name the checkpoint from which it was exported."
+    return exported if kind else None  # Else what torch said of it stands.
 
 
 def as_tensors(state: Any, device: str) -> Any:

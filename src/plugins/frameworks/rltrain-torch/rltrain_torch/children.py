@@ -14,8 +14,6 @@ from pathlib import Path
 from rltrain.errors import RankFailed
 from rltrain.launch import Process, console_stream, ended_early, failure, ranks_done
 
-__all__ = ["Children"]
-
 _TO_STOP = 0.5
 """Seconds in which a process stops."""
 
@@ -37,12 +35,7 @@ class Children:
             self.abandon()  # Its socket was removed: nothing reaches it. There will be a new one.
 
     def look(self) -> None:
-        """Look at them, again and again.
-
-        Raises:
-            RltrainError: a rank has ended as if it had done its work. torch elastic would wait for
-                its result for ever.
-        """
+        """Look at them, again and again."""
         self._ranks |= self._living()
         self._look_at_server()
         ended = {rank.pid for rank in self._ranks if rank.exitcode == 0 and rank.pid is not None}

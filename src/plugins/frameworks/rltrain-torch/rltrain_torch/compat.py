@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # The launcher uses this file, and starts without torch.
     from torch.distributed import ProcessGroup
 
-__all__ = ["destroy_without_gil", "optional"]
-
 
 def destroy_without_gil(group: ProcessGroup) -> None:
     """Have a group destroyed while Python's GIL is free: torch 2.7 may hang otherwise.

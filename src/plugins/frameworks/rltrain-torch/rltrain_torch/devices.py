@@ -7,8 +7,6 @@ from typing import Any
 
 from rltrain_torch import mps
 
-__all__ = ["about", "count_cuda"]
-
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 """Device files of NVIDIA's driver, WSL's, and AMD's, whose GPUs torch also calls "cuda"."""
 

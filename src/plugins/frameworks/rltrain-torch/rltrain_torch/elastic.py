@@ -38,8 +38,6 @@ from rltrain_torch.compat import optional
 from rltrain_torch.mps import served
 from rltrain_torch.preload import imports_of_library
 
-__all__ = ["ElasticLauncher", "launch_config"]
-
 PRELOADED = [
     *("rltrain_torch.parent", "torch", "torch.distributed", "torch._dynamo"),
     *("rltrain.run.worker", "rltrain_torch.forkserver"),
@@ -51,6 +49,9 @@ importing torch. torch._inductor starts a thread in older versions."""
 LIBRARY = "RLTRAIN_PRELOAD"
 """The variable that names the forkserver the module with a library's imports."""
 
+OF_THREAD = "RLTRAIN_OF_THREAD"
+"""The variable that says whether a thread starts it, which may end before its process does."""
+
 SHUTDOWN_TIMEOUT = 5
 """Seconds that ranks have to exit after a signal, before they are killed."""
 
@@ -58,7 +59,7 @@ _OF_TORCH = "SIGRTMAX"
 """The signal that torch elastic handles: one that nobody sends, in place of those that end a run.
 Its own handler raises each time that a signal comes, also while it handles the first one."""
 
-_SIGNALS = (*REQUESTS, signal.SIGHUP, signal.SIGQUIT)
+_SIGNALS = (*REQUESTS, signal.SIGQUIT)
 
 _NOISY = ("torch.distributed.elastic", "torch.multiprocessing.spawn")
 """Loggers that would print a failure a second time; rltrain prints it once, traceback last."""
@@ -75,10 +76,6 @@ class ElasticLauncher:
         """Start the ranks, wait for them, and return rank 0's result.
 
         On a node without rank 0, the result is that of an empty run.
-
-        Raises:
-            RankFailed: a rank failed.
-            UsageError: a rank refused the configuration, or the nodes did not find each other.
         """
         with (
             private_folder() as reports,
@@ -283,6 +280,8 @@ def _prepared_process(config: Placement, reports: Path) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in _SIGNALS}
     try:
         os.environ[LIBRARY] = imports_of_library(config) or ""
+        if threading.current_thread() is not threading.main_thread():
+            os.environ[OF_THREAD] = "yes"
         with served(config, reports):  # Ranks have the environment of the server.
             multiprocessing.set_forkserver_preload(PRELOADED)
             # Where addresses have no names, torch's store would say so in each run's first line.

@@ -13,16 +13,6 @@ import torch
 from rltrain.errors import UsageError
 from rltrain.policy import PolicyModule
 
-__all__ = [
-    "METADATA",
-    "load_jit",
-    "load_onnx",
-    "load_pt2",
-    "write_jit",
-    "write_onnx",
-    "write_pt2",
-]
-
 METADATA = "metadata.json"
 """The name of the metadata among the extra files of TorchScript and torch.export."""
 
@@ -51,9 +41,6 @@ def write_onnx(
 
     Returns:
         The versions of its operators and of its format.
-
-    Raises:
-        UsageError: torch does not write this opset.
     """
     import onnx
 

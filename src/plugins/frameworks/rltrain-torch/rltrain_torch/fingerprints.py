@@ -7,8 +7,6 @@ from collections.abc import Iterable
 
 import torch
 
-__all__ = ["device_checksum", "fingerprints"]
-
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Integer types by element size; tensors with other element sizes are read as bytes."""
 

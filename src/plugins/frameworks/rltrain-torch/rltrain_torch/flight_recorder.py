@@ -17,8 +17,6 @@ import torch._C._distributed_c10d as c10d
 
 import rltrain
 
-__all__ = ["last_collectives"]
-
 _SHOWN = 20
 _NOT_THE_CALLER = tuple(
     os.path.dirname(file) + os.sep for file in (torch.__file__, rltrain.__file__, __file__)

@@ -114,11 +114,7 @@ class FlatSync:
 
 
 def check_count(gradients: Sequence[torch.Tensor | None], count: int) -> None:
-    """Check that there is a gradient or None for each parameter.
-
-    Raises:
-        ValueError: there are more or fewer.
-    """
+    """Check that there is a gradient or None for each parameter."""
     if len(gradients) != count:
         raise ValueError(
             f"{len(gradients)} gradients were given; the sync was created for {count} parameters."

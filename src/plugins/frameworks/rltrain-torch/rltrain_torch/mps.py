@@ -17,8 +17,6 @@ from pathlib import Path
 
 from rltrain.config import Placement
 
-__all__ = ["about", "served"]
-
 PROGRAM = "nvidia-cuda-mps-control"
 FOLDER = "CUDA_MPS_PIPE_DIRECTORY"
 USUAL = "/tmp/nvidia-mps"

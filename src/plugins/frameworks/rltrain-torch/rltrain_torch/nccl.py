@@ -13,8 +13,6 @@ from pathlib import Path
 from rltrain.config import Placement
 from rltrain.types import World
 
-__all__ = ["cannot_share", "let_share", "shares"]
-
 OLDEST = (2, 30)
 """The first NCCL that makes a group of ranks on one GPU. Older ones end it: "Duplicate GPU
 detected"."""

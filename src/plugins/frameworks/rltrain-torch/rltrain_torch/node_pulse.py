@@ -7,8 +7,6 @@ import time
 
 from torch.distributed.distributed_c10d import Store
 
-__all__ = ["NodePulse"]
-
 _BEAT = 2.0
 """Seconds between two signs of life that the other nodes watch."""
 

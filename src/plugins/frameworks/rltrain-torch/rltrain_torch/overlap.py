@@ -16,8 +16,6 @@ from rltrain_torch.compat import destroy_without_gil
 from rltrain_torch.gradients import Bucket, FlatSync, check_count
 from rltrain_torch.group import TIMEOUT, sealed
 
-__all__ = ["OverlapGradientSync", "OverlapSync"]
-
 PART = 1 << 20
 """Bytes of gradients from which they are sent, measured by benchmarks/overlap.py."""
 

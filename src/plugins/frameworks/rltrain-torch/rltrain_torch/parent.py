@@ -12,8 +12,6 @@ import os
 import signal
 import sys
 
-__all__ = ["end_with_parent"]
-
 _PR_SET_PDEATHSIG = 1
 """In Linux's prctl.h."""
 
@@ -26,9 +24,10 @@ def end_with_parent(number: int) -> None:
 
 end_with_parent(signal.SIGKILL)
 os.setpgid(0, 0)
-# Signals are blocked until here: see `rltrain_torch.elastic`. Ranks, too, ignore schedulers'.
-for number in (signal.SIGUSR1, signal.SIGUSR2):
+# Signals are blocked until here: see `rltrain_torch.elastic`. Ranks, too, ignore these.
+_ignored = {signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2}
+for number in _ignored:
     signal.signal(number, signal.SIG_IGN)
 _before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # One that has come already is dropped.
-signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2})
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, *_ignored})
 signal.signal(signal.SIGINT, _before)

@@ -9,8 +9,6 @@ from rltrain.hookspecs import hookimpl
 from rltrain.specs import BackendSpec, Checkup, GradientSyncSpec, LauncherSpec, Spec
 from rltrain_torch.torchrun import DIALECT
 
-__all__ = ["rltrain_checkup", "rltrain_dialect", "rltrain_provides"]
-
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:

@@ -6,8 +6,6 @@ from rltrain.config import Placement, RunConfig
 from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec
 
-__all__ = ["imports_of_library"]
-
 
 def imports_of_library(config: Placement) -> str | None:
     """Return the module that imports what the run's library needs; see `LibrarySpec.preload`."""

@@ -10,8 +10,6 @@ from rltrain.launch import say
 from rltrain.terminal import one_line
 from rltrain.types import World
 
-__all__ = ["refuse"]
-
 _PATIENCE = 15
 """Seconds in which the others are told: all of a job start at about the same time."""
 

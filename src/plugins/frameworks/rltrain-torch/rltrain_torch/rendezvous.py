@@ -38,8 +38,6 @@ from rltrain_nodes import end_when_silent, own_sockets, unreached_by, waiting_fo
 from rltrain_torch.node_pulse import NodePulse
 from rltrain_torch.rendezvous_state import DataOnly
 
-__all__ = ["NAME", "SETTINGS", "WatchedRendezvous", "create", "register"]
-
 NAME = "rltrain-c10d"
 """The rendezvous backend, as torch elastic knows it."""
 
@@ -137,12 +135,7 @@ class WatchedRendezvous(RendezvousHandler):
         self._inner.set_closed()  # type: ignore[no-untyped-call]
 
     def next_rendezvous(self) -> RendezvousInfo:
-        """Meet the other nodes, and watch them from then on.
-
-        Raises:
-            UsageError: another node refuses its options, or nodes do not reach each other.
-            RankFailed: the run has ended, or the node with the store is gone.
-        """
+        """Meet the other nodes, and watch them from then on."""
         begin_meeting()
         try:
             with waiting_for(f"other nodes at {self._endpoint}", self._timeout):
@@ -199,11 +192,7 @@ class WatchedRendezvous(RendezvousHandler):
         )
 
     def num_nodes_waiting(self) -> int:
-        """Return how many nodes wait to join; a lost one counts, too.
-
-        Raises:
-            RankFailed: a node that the run needs is gone.
-        """
+        """Return how many nodes wait to join; a lost one counts, too."""
         try:
             waiting = self._inner.num_nodes_waiting()
         except RendezvousConnectionError as error:

@@ -18,8 +18,6 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import RendezvousBa
 from rltrain.unpickling import UnsafePickle
 from rltrain_adapters.unpickling import Name, load_data
 
-__all__ = ["DataOnly"]
-
 
 class DataOnly(RendezvousBackend):
     """Does what another backend does, and refuses a state that is not data only."""
@@ -33,22 +31,14 @@ class DataOnly(RendezvousBackend):
         return self._inner.name
 
     def get_state(self) -> tuple[bytes, Token] | None:
-        """Return the state and its token.
-
-        Raises:
-            RendezvousStateError: it is not one, or would run code.
-        """
+        """Return the state and its token."""
         found = self._inner.get_state()
         return found and (_as_data(found[0]), found[1])
 
     def set_state(
         self, state: bytes, token: Token | None = None
     ) -> tuple[bytes, Token, bool] | None:
-        """Set the state, and return the one that is there now, its token, and whether it was set.
-
-        Raises:
-            RendezvousStateError: the one that is there is not one, or would run code.
-        """
+        """Set the state, and return the one that is there now, its token, and if it was set."""
         found = self._inner.set_state(state, token)
         return found and (_as_data(found[0]), *found[1:])
 

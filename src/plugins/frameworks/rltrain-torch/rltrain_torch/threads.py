@@ -29,9 +29,6 @@ def begin_with_few(session: Session) -> None:
     """Give torch on the CPU one thread, or with images one for each core, before there are models.
 
     Convolutions do more than their parameters tell. What a user sets by OMP_NUM_THREADS stays.
-
-    Args:
-        session: has its environments.
     """
     if _is_chosen(session):
         return

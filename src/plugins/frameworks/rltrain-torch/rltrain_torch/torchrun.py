@@ -12,8 +12,6 @@ from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
 from rltrain.types import World
 
-__all__ = ["DIALECT"]
-
 _DEST = "torchrun "
 """How the names of the parsed settings begin."""
 
@@ -66,7 +64,7 @@ _REFUSED = refusals(
     [
         (
             "m module no-python run-path",
-            "the ranks run rltrain, not a script.",
+            "the ranks run rltrain, not a script. (Hydra's -m: type a command for each value.)",
             _BY_TORCHRUN,
         ),
         (
@@ -107,11 +105,7 @@ def _join_timeout(text: str) -> str:
 
 
 def _remarks(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> list[str]:
-    """Return a line for each setting that was given, except those that rltrain follows.
-
-    Raises:
-        UsageError: --standalone was given for a run on several nodes.
-    """
+    """Return a line for each setting that was given, except those that rltrain follows."""
     given = {
         name.removeprefix(_DEST): value
         for name, value in settings.items()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 
 from rltrain.testing import FakeWorld
-from rltrain_torch.bf16 import Bf16Sync
+from rltrain_torch.bf16 import Bf16GradientSync, Bf16Sync
 
 INF, NAN = float("inf"), float("nan")
 
@@ -71,3 +73,21 @@ def test_one_all_reduce_of_half_the_bytes_keeps_the_forms():
     assert world.run(work) == [forms] * 2
     (collective,) = world.trace
     assert collective.carries == "bfloat16[15]"  # 12 numbers and 3 flags.
+
+
+def test_a_resumed_run_sends_what_was_rounded_off_before():
+    def work(group):
+        def made():
+            plugin = Bf16GradientSync()
+            session = SimpleNamespace(group=group)
+            return plugin, plugin.rltrain_gradient_sync(session, [torch.zeros(1)], 0)
+
+        plugin, sync = made()
+        first = sync([torch.tensor([1.001])])[0].item()
+        resumed, again = made()
+        resumed.rltrain_load_state(plugin.rltrain_save_state())
+        return first, first + again([torch.zeros(1)])[0].item()
+
+    for first, both in FakeWorld(2).run(work):
+        assert first != pytest.approx(1.001, abs=1e-5)
+        assert both == pytest.approx(1.001, abs=1e-5)

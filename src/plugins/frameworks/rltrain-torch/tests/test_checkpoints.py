@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import collections
 import os
+import pickle
+import time
 import tracemalloc
 import zipfile
 
@@ -113,3 +116,87 @@ def test_arrays_of_numpy_are_loaded(array, tmp_path):
     back = loaded["deep"][0][0]
     assert (type(back), back.dtype, back.tolist()) == (np.ndarray, array.dtype, array.tolist())
     assert loaded["n"] == 3
+
+
+@pytest.mark.parametrize(
+    ("name", "holds", "said"),
+    [
+        ("agent.yaml", b"seed: 1\n", "it is a file of options. Give it with --agent-config."),
+        ("policy.onnx", b"\x08\x07pytorch", "it is an exported policy (ONNX). Name the checkpoint"),
+        ("agent.yaml", b"", "it is empty. Name another one."),
+        ("policy.pt", b"\x08\x07pytorch", "it cannot be read as a checkpoint ("),
+    ],
+)
+def test_files_of_another_kind_are_named(tmp_path, name, holds, said):
+    path = tmp_path / name
+    path.write_bytes(holds)
+    assert top_level_keys(str(path)).startswith(said)
+
+
+def nested(pair, levels):
+    value = (1,)
+    for _ in range(levels):
+        value = pair(value)
+    return value
+
+
+STRANGE = {
+    "a sparse tensor": lambda: torch.sparse_coo_tensor([[0]], [1.0], (3,)),
+    "a tensor of sparse rows": lambda: torch.eye(3).to_sparse_csr(),
+    "a tensor on no device": lambda: torch.ones(3, device="meta"),
+    "a quantized tensor": lambda: torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8),
+    "a tensor of 1e12 numbers": lambda: torch.ones(1).expand(10**12),
+    "lists in lists": lambda: nested(lambda x: [x, x], 40),
+    "pairs of pairs": lambda: nested(lambda x: (x, x), 40),
+    "a range": lambda: range(10**12),
+    "deep": lambda: nested(lambda x: [x], 150),
+}
+
+
+@pytest.mark.parametrize("archive", [True, False])
+@pytest.mark.parametrize("name", STRANGE)
+def test_only_plain_tensors_and_data_are_loaded_and_soon(name, archive, tmp_path):
+    path = str(tmp_path / "a.pth")
+    torch.save({"a": STRANGE[name]()}, path, _use_new_zipfile_serialization=archive)
+    began = time.process_time()
+    with pytest.raises(pickle.UnpicklingError):
+        load(path)
+    assert time.process_time() - began < 2.0
+
+
+@pytest.mark.parametrize("archive", [True, False])
+def test_a_key_of_shared_tuples_is_refused(archive, tmp_path):
+    """To hash it takes 2**60 steps; a file is made from one that is hashed."""
+    path = tmp_path / "a.pth"
+    torch.save({"a": nested(lambda x: (x, x), 8)}, path, _use_new_zipfile_serialization=archive)
+    assert load(str(path))
+    tuples = [b"h" + bytes([n]) + b"h" + bytes([n]) + b"\x86q" + bytes([n + 1]) for n in range(60)]
+    pickled = b"\x80\x02}X\x01\x00\x00\x00xq\x00" + b"".join(tuples) + b"Ns."
+    if archive:
+        with zipfile.ZipFile(path, "w") as file:
+            file.writestr("a/data.pkl", pickled)
+            file.writestr("a/version", "3")
+    else:
+        contents = path.read_bytes()
+        start = contents.index(b"\x80\x02}q\x00X\x01\x00\x00\x00a")
+        path.write_bytes(contents[:start] + pickled + contents[start:])
+    with pytest.raises(pickle.UnpicklingError, match="damaged"):
+        load(str(path))
+
+
+def test_what_libraries_save_is_plain(tmp_path):
+    path = str(tmp_path / "a.pth")
+    model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+    parameter = torch.nn.Parameter(torch.ones(2))
+    parameter.of_a_user = 1
+    saved = {
+        "model": model.state_dict(),
+        "optimizer": torch.optim.Adam(model.parameters()).state_dict(),
+        "kinds": [torch.ones(2, dtype=x) for x in (torch.bfloat16, torch.bool, torch.complex64)],
+        "views": [torch.ones(2, 3).T, torch.arange(9)[3:5], torch.zeros(0), torch.tensor(1.0)],
+        "others": [torch.Size([1, 2]), torch.device("cpu"), torch.float32, b"x", {1, 2}, 1j],
+        "more": [parameter, bytearray(b"x"), collections.Counter("ab"), np.arange(3)],
+    }
+    for archive in (True, False):
+        torch.save(saved, path, _use_new_zipfile_serialization=archive)
+        assert repr(load(path)) == repr(saved)

@@ -38,7 +38,7 @@ class InPlace:
         return x.copy_(self._group.all_reduce(x, op))
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize("world_size", [2, 3, 4])
 @pytest.mark.parametrize("in_place", [True, False])
 def test_gradients_are_averaged_over_ranks(world_size, in_place):
     def work(group):
@@ -52,7 +52,7 @@ def test_gradients_are_averaged_over_ranks(world_size, in_place):
             torch.testing.assert_close(gradient, mean)
 
 
-@pytest.mark.parametrize("world_size", [2, 3])
+@pytest.mark.parametrize("world_size", [2, 3, 4])
 def test_large_gradients_are_averaged_to_the_same_numbers(world_size):
     """In one pass for two ranks; also those that have accumulated in the buffer itself."""
 
@@ -75,6 +75,15 @@ def test_large_gradients_are_averaged_to_the_same_numbers(world_size):
             torch.testing.assert_close(later, expected / world_size + (world_size - 1) / 2)
         assert partly[0] is None
         assert torch.equal(partly[1], total[1] / world_size)
+
+
+def test_a_large_gradient_that_one_rank_lacks_counts_as_zero_there():
+    def work(group):
+        made = [torch.nn.Parameter(torch.zeros(LARGE))]
+        return FlatSync(group, made)([None if group.rank else torch.ones(LARGE)])[0]
+
+    for averaged in FakeWorld(2).run(work):
+        assert averaged.unique().tolist() == [0.5]
 
 
 def test_one_all_reduce_serves_each_dtype():

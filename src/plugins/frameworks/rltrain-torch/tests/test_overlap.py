@@ -129,6 +129,22 @@ def test_a_backward_pass_may_add_to_the_averages():
     assert on_ranks(work) == [[PARTS, True, 0, True, 0, True]] * 2
 
 
+def test_averages_that_were_added_to_are_sent_twice_if_others_have_changed():
+    """A rank's averages are the buffer itself, and the first sending overwrites it."""
+
+    def work(rank, sent):
+        rank.backward(0)
+        found = [rank.is_right()]
+        if rank.rank == 1:
+            rank.forget()
+        rank.backward(1)
+        if rank.rank == 1:
+            rank.parameters[-1].grad.mul_(3)
+        return [*found, rank.is_right()]
+
+    assert on_ranks(work) == [[True, True]] * 2
+
+
 def test_a_layer_that_only_one_rank_uses():
     def work(rank, sent):
         found = []

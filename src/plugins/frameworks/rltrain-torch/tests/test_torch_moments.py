@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain_torch.moments import pool_moments, standardize
 
@@ -52,3 +53,11 @@ def test_standardize_does_what_torch_does_with_all_data(data):
     expected = (data - data.mean(0)) / (data.std(0) + 1e-8)
     torch.testing.assert_close(standardized, expected, rtol=1e-3, atol=1e-3)
     assert standardized.dtype == data.dtype
+
+
+def test_the_variance_of_a_constant_is_never_negative():
+    """Rounding would make it so, and a normalizer's standard deviation NaN."""
+    generator = torch.Generator().manual_seed(0)
+    for value in torch.rand(100, generator=generator, dtype=torch.float64):
+        [moments] = pool_moments(SingleProcess("cpu"), [(value.expand(7, 1), None)])
+        assert 0 <= moments.variance < 1e-12

@@ -36,6 +36,7 @@ def session_of(group):
     return SimpleNamespace(
         group=group,
         world=World(),
+        config=SimpleNamespace(library="mine"),
         batch_rows=8,
         watched=watched,
         watch=lambda role, fingerprints: watched.update({role: fingerprints}),
@@ -86,16 +87,16 @@ def test_tied_parameters_stay_tied():
     assert first[0]
 
 
-def test_only_equal_parameters_have_equal_fingerprints():
+def test_only_equal_parameters_and_buffers_have_equal_fingerprints():
     fingerprints = wrap(SingleProcess("cpu"), model := Mixed(1))
     assert dict(fingerprints()) == dict(wrap(SingleProcess("cpu"), Mixed(1))())
-    for name, parameter in model.named_parameters():
-        if not parameter.numel():
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if not tensor.numel():
             continue
         before = dict(fingerprints())
         with torch.no_grad():
-            flat = parameter.view(-1) if parameter.is_contiguous() else parameter.t().view(-1)
-            flat[0] += 2**-6
+            flat = tensor.view(-1) if tensor.is_contiguous() else tensor.t().view(-1)
+            flat[0] = flat[0] + 2**-6 if tensor.is_floating_point() else not flat[0]
         changed = {key for key in before if before[key] != fingerprints()[key]}
         assert changed == {name}
 

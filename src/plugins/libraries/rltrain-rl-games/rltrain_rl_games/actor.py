@@ -9,8 +9,6 @@ import torch
 
 from rltrain_rl_games.conversion import Conversion
 
-__all__ = ["Actor", "States"]
-
 States = tuple[torch.Tensor, ...]
 """Recurrent states, shape (layers, B, units) each; () without."""
 
@@ -97,11 +95,7 @@ class Actor(torch.nn.Module):
         return actions
 
     def load_weights(self, weights: Mapping[str, Any]) -> None:
-        """Load a checkpoint of its algorithm.
-
-        Raises:
-            RuntimeError: the networks differ; says how.
-        """
+        """Load a checkpoint of its algorithm."""
         # In old versions of rl_games it is beside the model; that of SAC still is.
         if self.model.normalize_input and "running_mean_std" in weights:
             self.model.running_mean_std.load_state_dict(weights["running_mean_std"])

@@ -20,8 +20,6 @@ from rltrain_rl_games.conversion import Conversion
 from rltrain_rl_games.network import add_groups_normalizer, normalizes_groups
 from rltrain_rl_games.upstream import TANH_MODEL
 
-__all__ = ["ContinuousActor", "DiscreteActor", "SacActor", "build_actor"]
-
 
 class _PpoActor(Actor):
     KEYS = frozenset({"model"})
@@ -175,15 +173,7 @@ _ACTORS: Mapping[str, type[Actor]] = {
 
 
 def build_actor(params: Mapping[str, Any], conversion: Conversion) -> Actor:
-    """Build the model that the agent of these options has in training.
-
-    Args:
-        params: rl_games' options.
-        conversion: between the suite and rl_games.
-
-    Raises:
-        UsageError: the options' algorithm is not for the task's actions, or unknown.
-    """
+    """Build the model that the agent of these options has in training."""
     name, space = params["algo"]["name"], conversion.action_space()
     actor = _ACTORS.get(name)
     if actor is None or not isinstance(space, actor.ACTIONS):

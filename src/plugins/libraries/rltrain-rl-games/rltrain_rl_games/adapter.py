@@ -18,8 +18,6 @@ from rltrain_rl_games.policy import RlGamesPolicy, load_policy
 from rltrain_rl_games.run import LogObserver
 from rltrain_rl_games.sac import SacAgent
 
-__all__ = ["RlGamesLibrary"]
-
 _AGENTS = {"a2c_continuous": ContinuousAgent, "a2c_discrete": DiscreteAgent, "sac": SacAgent}
 
 

@@ -39,8 +39,6 @@ from rltrain_torch.late_mean import LateMean
 from rltrain_torch.moments import standardize
 from rltrain_torch.optimizers import watch_optimizer
 
-__all__ = ["ContinuousAgent", "DiscreteAgent"]
-
 
 class _PpoAgent(RunAgent, PpoFixes, A2CBase):
     """Comes before rl_games' agent in the bases of a class."""
@@ -80,10 +78,11 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         self._parameters = [p for p in self.model.parameters() if p.requires_grad]
         self._share_schedule()
         extras = self._extras()
+        scaler = getattr(self, "scaler", None)  # rl_games 2 computes in bfloat16, without one.
         self._sync = session.gradient_sync(
             [*self._parameters, *extras],
             extras=len(extras),
-            may_overflow=self.scaler.is_enabled(),
+            may_overflow=scaler is not None and scaler.is_enabled(),
         )
         if self._central is not None:
             self._central.connect(session)

@@ -12,8 +12,6 @@ from rltrain_rl_games.gradients import average_before_step
 from rltrain_rl_games.normalizer import PendingBatches
 from rltrain_torch.optimizers import watch_optimizer
 
-__all__ = ["CentralValue"]
-
 _COUNTERS = ("lr", "epoch_num", "frame")
 
 

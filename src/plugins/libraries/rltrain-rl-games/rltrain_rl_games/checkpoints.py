@@ -12,8 +12,6 @@ import torch
 
 from rltrain.errors import UsageError
 
-__all__ = ["check_algorithm", "save_checkpoint", "upgrade_checkpoint"]
-
 _BESIDE_THE_MODEL = {"running_mean_std": "running_mean_std", "reward_mean_std": "value_mean_std"}
 """What normalizes observations and values, by its name in checkpoints of rl_games 1.1: there it is
 no part of the model."""
@@ -37,9 +35,6 @@ def check_algorithm(state: Mapping[str, Any], keys: Set[str]) -> None:
     Args:
         state: the checkpoint.
         keys: keys that those of the algorithm have, and those of rl_games' others lack.
-
-    Raises:
-        UsageError: it has not; the message goes on after the checkpoint's name.
     """
     missing = sorted(keys - state.keys())
     if missing:

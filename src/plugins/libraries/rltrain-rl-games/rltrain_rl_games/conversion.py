@@ -13,8 +13,6 @@ from rltrain.errors import UsageError
 from rltrain_adapters import is_image
 from rltrain_rl_games.wrapping import Wrapping
 
-__all__ = ["Conversion"]
-
 
 class Conversion:
     """Converts what passes between the suite and rl_games.
@@ -36,11 +34,7 @@ class Conversion:
         self.wrapping = wrapping
 
     def groups(self, name: str) -> tuple[str, ...]:
-        """Return the suite's groups that make up "obs" or "states"; ("policy",) if it has none.
-
-        Raises:
-            UsageError: the task lacks them.
-        """
+        """Return the suite's groups that make up "obs" or "states"; ("policy",) if it has none."""
         space = self._observations
         available = list(space) if isinstance(space, spaces.Dict) else []
         chosen = self.wrapping.groups.get(name)

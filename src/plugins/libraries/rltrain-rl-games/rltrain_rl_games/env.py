@@ -14,8 +14,6 @@ from rltrain_rl_games.conversion import Conversion
 from rltrain_rl_games.refusals import GROUPS_NETWORK
 from rltrain_rl_games.wrapping import Wrapping
 
-__all__ = ["RlGamesEnv", "adapted_env", "check_observations"]
-
 
 class RlGamesEnv(IVecEnv):
     """Adapts a `VectorEnv` of torch arrays with SAME_STEP autoreset.
@@ -82,11 +80,7 @@ class RlGamesEnv(IVecEnv):
 
 
 def adapted_env(env: VectorEnv[Any, Any, Any], params: Mapping[str, Any]) -> RlGamesEnv:
-    """Return the environments as the options `params` have them wrapped.
-
-    Raises:
-        UsageError: rl_games' networks cannot read the observations.
-    """
+    """Return the environments as the options `params` have them wrapped."""
     states = params["config"].get("central_value_config") is not None
     adapted = RlGamesEnv(env, states, Wrapping.read(params))
     check_observations(adapted, params)
@@ -94,11 +88,7 @@ def adapted_env(env: VectorEnv[Any, Any, Any], params: Mapping[str, Any]) -> RlG
 
 
 def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
-    """Check what is known only once the environments exist.
-
-    Raises:
-        UsageError: rl_games' networks cannot read the observations.
-    """
+    """Check what is known only once the environments exist."""
     unseen = env.conversion.unseen_images()
     if unseen:
         raise UsageError(

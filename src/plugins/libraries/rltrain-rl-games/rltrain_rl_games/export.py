@@ -21,8 +21,6 @@ from rltrain.types import ArrayInfo
 from rltrain_rl_games.actor import Actor
 from rltrain_rl_games.upstream import GroupsMeanStd
 
-__all__ = ["policy_module"]
-
 _NORMALIZED = 5.0
 """The bound of what `RunningMeanStd` returns."""
 
@@ -34,9 +32,6 @@ def policy_module(actor: Actor, inputs: Mapping[str, ArrayInfo], has_groups: boo
         actor: in evaluation mode.
         inputs: the observations of one environment that it reads, by group.
         has_groups: whether the suite's observations are a mapping of groups.
-
-    Raises:
-        UsageError: an action would depend on the other observations of a batch.
     """
     if any(isinstance(layer, LayerNorm2d) for layer in actor.modules()):
         raise UsageError(

@@ -9,8 +9,6 @@ import torch
 from rltrain.session import Session
 from rltrain_torch.gradients import synchronize
 
-__all__ = ["average_before_step"]
-
 
 def average_before_step(
     session: Session, optimizer: torch.optim.Optimizer, max_norm: float | None = None

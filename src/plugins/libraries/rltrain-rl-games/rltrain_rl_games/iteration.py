@@ -13,8 +13,6 @@ from rltrain.options import get_dotted, set_dotted
 from rltrain.types import Iteration
 from rltrain_adapters import get_positive_int
 
-__all__ = ["iteration", "scale_mini_batches"]
-
 _CONFIG = "params.config"
 _CENTRAL = f"{_CONFIG}.central_value_config"
 _SEQ_LENGTH = 4
@@ -52,10 +50,6 @@ def scale_mini_batches(
         agent: all options.
         written_for: the number of environments that the options were written for.
         num_envs: environments per rank.
-
-    Raises:
-        UsageError: the size does not divide the batch of `written_for` environments, or the number
-            of mini-batches that of `num_envs`.
     """
     scaled = copy.deepcopy(dict(agent))
     for where in () if _is_sac(agent) else (_CONFIG, _CENTRAL):

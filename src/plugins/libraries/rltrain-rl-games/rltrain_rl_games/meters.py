@@ -10,8 +10,6 @@ from rl_games.algos_torch.torch_ext import AverageMeter
 
 from rltrain.types import ProcessGroup
 
-__all__ = ["PooledMeter", "pool_meters"]
-
 
 class PooledMeter(AverageMeter):
     """Averages the episodes of all ranks, which are pooled once per epoch.

@@ -12,8 +12,6 @@ from rl_games.algos_torch.network_builder import A2CBuilder
 from rltrain_rl_games.refusals import GROUPS_NETWORK
 from rltrain_rl_games.upstream import GroupsMeanStd
 
-__all__ = ["GroupsNetwork", "add_groups_normalizer", "normalizes_groups", "register_network"]
-
 Shapes = Mapping[str, tuple[int, ...]]
 
 

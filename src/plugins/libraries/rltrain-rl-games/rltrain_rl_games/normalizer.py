@@ -14,14 +14,6 @@ from rltrain.types import ProcessGroup
 from rltrain_rl_games.upstream import GroupsMeanStd
 from rltrain_torch.moments import Moments, pool_moments
 
-__all__ = [
-    "PendingBatches",
-    "PooledMeanStd",
-    "observation_batches",
-    "pool_pending",
-    "replace_normalizers",
-]
-
 
 class PooledMeanStd(RunningMeanStd):
     """rl_games' normalizer, which updates with the moments of all ranks' data.
@@ -55,11 +47,7 @@ class PooledMeanStd(RunningMeanStd):
     def forward(
         self, input: torch.Tensor, denorm: bool = False, mask: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """Normalize data of shape (B, ...). In training mode, update the statistics first.
-
-        Raises:
-            RuntimeError: in training mode, the data is not the next pending batch.
-        """
+        """Normalize data of shape (B, ...). In training mode, update the statistics first."""
         is_training = self.training
         if is_training:
             self._update(input)

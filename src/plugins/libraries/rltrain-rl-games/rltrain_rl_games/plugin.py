@@ -12,12 +12,10 @@ from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
 from rltrain_adapters import MANY_ENVS
 from rltrain_rl_games.iteration import iteration, scale_mini_batches
-from rltrain_rl_games.options import OPTION_KEYS
+from rltrain_rl_games.keys import RESTORED, keys
 from rltrain_rl_games.refusals import GROUPS_NETWORK, REFUSALS
-from rltrain_rl_games.remarks import remarks
+from rltrain_rl_games.unread import unread
 from rltrain_rl_games.words import words
-
-__all__ = ["rltrain_provides"]
 
 _DEFAULTS = Path(__file__).parent / "defaults"
 
@@ -33,15 +31,16 @@ def rltrain_provides() -> Iterable[Spec]:
             algorithms=("ppo", "sac"),
             default_agent=_default_agent,
             required_keys=("params.algo.name", "params.config"),
-            option_keys=OPTION_KEYS,
             same_kinds=True,
+            keys=keys,
             words=words,
-            remarks=remarks,
+            unread=unread,
             run_keys={
                 "seed": "params.seed",
                 "num_envs": "params.config.num_actors",
                 "max_iterations": "params.config.max_epochs",
             },
+            restored=RESTORED,
             refuses=REFUSALS,
             iteration=iteration,
             scale_mini_batches=scale_mini_batches,

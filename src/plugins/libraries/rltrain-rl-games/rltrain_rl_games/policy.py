@@ -22,8 +22,6 @@ from rltrain_rl_games.export import policy_module
 from rltrain_rl_games.upstream import without_compiled_names
 from rltrain_torch.policy import groups_of, read_checkpoint
 
-__all__ = ["RlGamesPolicy", "load_policy"]
-
 
 class RlGamesPolicy:
     """Acts as the agent in training, bit for bit where that is not compiled (`torch_compile`).

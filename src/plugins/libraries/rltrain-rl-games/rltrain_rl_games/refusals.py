@@ -11,19 +11,18 @@ from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
 from rltrain_rl_games.registered import is_registered
 
-__all__ = ["GROUPS_NETWORK", "REFUSALS"]
-
 GROUPS_NETWORK = "actor_critic_groups"
 """Name, in the options, of this package's network for several observation groups; see
 `rltrain_rl_games.network`."""
 
 _CENTRAL = "config.central_value_config"
 
-_ALGORITHMS = {
+ALGORITHMS = {
     "a2c_continuous": ("continuous",),
     "a2c_discrete": ("discrete", "multi_discrete"),
     "sac": ("continuous",),
 }
+"""By name of an agent, the kinds of actions that it has."""
 
 
 def _option(config: RunConfig, key: str) -> Any:
@@ -31,11 +30,11 @@ def _option(config: RunConfig, key: str) -> Any:
 
 
 def _other_algorithm(config: RunConfig, task: TaskInfo) -> bool:
-    return _option(config, "algo.name") not in tuple(_ALGORITHMS)  # It may be a list.
+    return _option(config, "algo.name") not in tuple(ALGORITHMS)  # It may be a list.
 
 
 def _other_actions(config: RunConfig, task: TaskInfo) -> bool:
-    return task.action not in _ALGORITHMS[_option(config, "algo.name")]
+    return task.action not in ALGORITHMS[_option(config, "algo.name")]
 
 
 def _other_model(config: RunConfig, task: TaskInfo) -> bool:
@@ -111,8 +110,9 @@ REFUSALS = (
     Refusal(
         "params.algo.name that rl_games does not have",
         _other_algorithm,
-        "rl_games has PPO and SAC.",
+        "rltrain runs subclasses of rl_games' PPO and SAC, and has none of another algorithm.",
         "a2c_continuous or a2c_discrete, which are its names for PPO, or sac.",
+        "params.algo.name",
     ),
     Refusal(
         "params.model.name that nobody registers",
@@ -120,6 +120,7 @@ REFUSALS = (
         "rl_games has no model of that name, and neither has the task's module.",
         "a model of rl_games', or give --task MODULE:NAME with a module that calls rl_games' "
         "register_model.",
+        "params.model.name",
     ),
     Refusal(
         "params.network.name that nobody registers",
@@ -127,12 +128,14 @@ REFUSALS = (
         "rl_games has no network of that name, and neither has the task's module.",
         "actor_critic, or give --task MODULE:NAME with a module that calls rl_games' "
         "register_network.",
+        "params.network.name",
     ),
     Refusal(
         "params.algo.name for other actions",
         _other_actions,
         "the agent options and the task speak of different kinds of actions.",
         "a2c_continuous or sac for continuous actions, a2c_discrete for discrete ones.",
+        "params.algo.name",
     ),
     Refusal(
         "params.model.name for other actions",
@@ -140,6 +143,7 @@ REFUSALS = (
         "one model chooses one discrete action, the other several at a time.",
         "multi_discrete_a2c, with params.network.space.multi_discrete, for MultiDiscrete actions "
         "and no others.",
+        "params.model.name",
     ),
     Refusal(
         "SAC of images",

@@ -9,8 +9,6 @@ from typing import Any
 
 from rltrain_adapters.sources import first_arguments, mentions
 
-__all__ = ["BUILDER", "is_registered", "names_of"]
-
 BUILDER = "rl_games.algos_torch.model_builder"
 _GROUPS = ("isaaclab.tasks", "mjlab.tasks", "rltrain")
 """Entry points of projects whose modules ranks may import."""

@@ -12,16 +12,16 @@ from rl_games.common.algo_observer import AlgoObserver
 from rltrain.errors import StopTraining, fitting
 from rltrain.records import Scalars
 from rltrain.session import Session
+from rltrain_adapters import as_given
 from rltrain_rl_games.checkpoints import (
     check_algorithm,
     save_checkpoint,
     upgrade_checkpoint,
 )
+from rltrain_rl_games.keys import RESTORED
 from rltrain_rl_games.meters import PooledMeter, pool_meters
 from rltrain_rl_games.upstream import AgentFixes, load_checkpoint
 from rltrain_torch.checkpoints import as_tensors
-
-__all__ = ["LogObserver", "RunAgent", "ScalarSink"]
 
 _RECORDED_BY_CORE = (
     "rewards",
@@ -91,11 +91,7 @@ class RunAgent(AgentFixes):
         return f"params.config.{'max_frames' if by_frames else 'score_to_win'}"
 
     def begin_epoch(self) -> None:
-        """Finish the epoch before, whose metrics are complete only now.
-
-        Raises:
-            StopTraining: that epoch was the last one.
-        """
+        """Finish the epoch before, whose metrics are complete only now."""
         if self._has_begun:
             self._end_epoch()
             if self.session.should_stop:
@@ -116,17 +112,14 @@ class RunAgent(AgentFixes):
         self._checkpoints_to_save.append(f"{Path(fn).name}.pth")
 
     def restore(self, fn: str, set_epoch: bool = True) -> None:
-        """Load a checkpoint to this rank's device.
-
-        Raises:
-            UsageError: the checkpoint is of another algorithm, or already at the last epoch.
-        """
+        """Load a checkpoint to this rank's device."""
         world, config = self.session.world, self.session.config
         with fitting(Path(fn)):
             state = load_checkpoint(fn, world.device, config.trust_checkpoint)
             state = upgrade_checkpoint(state)
             check_algorithm(state, self.CHECKPOINT_KEYS)
-            self.set_full_state_weights(state, set_epoch)
+            with as_given(self.session, self, RESTORED):
+                self.set_full_state_weights(state, set_epoch)
         if self.max_epochs != -1:
             self.session.iterations_left(self.max_epochs, self.epoch_num)
 

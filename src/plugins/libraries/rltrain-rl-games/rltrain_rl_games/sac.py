@@ -27,8 +27,6 @@ from rltrain_rl_games.upstream import SacFixes
 from rltrain_torch.checkpoints import as_tensors
 from rltrain_torch.optimizers import watch_optimizer
 
-__all__ = ["ReplayBuffer", "SacAgent"]
-
 _STORED = ("obses", "next_obses", "actions", "rewards", "dones")
 
 
@@ -82,11 +80,7 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
         self.run(super().train)
 
     def train_epoch(self) -> Any:
-        """Train one epoch.
-
-        Raises:
-            StopTraining: the epoch before was the last one.
-        """
+        """Train one epoch."""
         self.epoch_num -= 1  # rl_games counts an epoch before it begins.
         self.begin_epoch()
         if self.is_finished():

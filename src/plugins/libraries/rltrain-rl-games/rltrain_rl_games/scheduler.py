@@ -9,8 +9,6 @@ from rl_games.common.schedulers import RLScheduler
 from rltrain.types import ProcessGroup
 from rltrain_torch.late_mean import LateMean
 
-__all__ = ["PooledKlScheduler"]
-
 
 class PooledKlScheduler(RLScheduler):
     """A learning-rate schedule that gets the mean KL divergence over all ranks, at the next step.

@@ -15,18 +15,6 @@ from rl_games.interfaces.base_algorithm import BaseAlgorithm
 
 from rltrain_torch.checkpoints import load
 
-__all__ = [
-    "TANH_MODEL",
-    "AgentFixes",
-    "FrameCountScheduler",
-    "GroupsMeanStd",
-    "PpoFixes",
-    "SacFixes",
-    "load_checkpoint",
-    "set_missing_defaults",
-    "without_compiled_names",
-]
-
 TANH_MODEL = "continuous_a2c_tanh"
 """The model whose actions are the hyperbolic tangent of what it draws. `algos_torch/players.py`
 forgets it when it plays without drawing: it takes the mean before the tangent."""

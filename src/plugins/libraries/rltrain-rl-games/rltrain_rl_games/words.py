@@ -12,8 +12,6 @@ from rltrain_adapters.sources import compared_with, first_arguments
 from rltrain_rl_games.refusals import GROUPS_NETWORK
 from rltrain_rl_games.registered import names_of
 
-__all__ = ["words"]
-
 _LAYERS = "rl_games.algos_torch.network_builder"
 _CENTRAL = "params.config.central_value_config"
 
@@ -39,11 +37,10 @@ def words(options: Mapping[str, Any]) -> dict[str, Words]:
 
 def _of_network(network: Mapping[str, Any]) -> Iterator[tuple[str, Words]]:
     """Yield the words of a network of rl_games'; one of the user's own may take others."""
-    networks = names_of("network") | {GROUPS_NETWORK}
     name = str(network.get("name"))
-    if _is_misspelled(name, networks):
-        yield "name", Words("network", networks)
-    if name not in networks:
+    if _is_misspelled(name, _networks()):
+        yield "name", Words("network", _networks())
+    if not is_own_network(name):
         return
     activations = Words(
         "activation", first_arguments(_LAYERS, "activations_factory.register_builder")
@@ -55,6 +52,15 @@ def _of_network(network: Mapping[str, Any]) -> Iterator[tuple[str, Words]]:
         elif key.endswith(("initializer.name", "_init.name")):
             yield key, initializers
     yield "rnn.name", Words("recurrent layer", compared_with(_LAYERS, "name"))
+
+
+def is_own_network(name: Any) -> bool:
+    """Return whether a network is one of rl_games', or of this plugin, and not the user's."""
+    return str(name) in _networks()
+
+
+def _networks() -> frozenset[str]:
+    return names_of("network") | {GROUPS_NETWORK}
 
 
 def _is_misspelled(name: Any, known: frozenset[str]) -> bool:

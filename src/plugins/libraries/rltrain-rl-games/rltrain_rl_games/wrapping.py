@@ -18,8 +18,6 @@ from rltrain.errors import UsageError
 from rltrain_adapters import is_image
 from rltrain_rl_games.refusals import GROUPS_NETWORK
 
-__all__ = ["Wrapping"]
-
 _KEYS = ("clip_observations", "clip_actions", "obs_groups", "concate_obs_groups")
 
 
@@ -38,11 +36,7 @@ class Wrapping:
 
     @classmethod
     def read(cls, params: Mapping[str, Any]) -> Wrapping:
-        """Read `params.env`; keys that are not Isaac Lab's are ignored.
-
-        Raises:
-            UsageError: a bound is not a positive number, or the network does not fit the groups.
-        """
+        """Read `params.env`; keys that are not Isaac Lab's are ignored."""
         given = {key: value for key, value in (params.get("env") or {}).items() if key in _KEYS}
         keep_groups, network = not given.pop("concate_obs_groups", True), _network(params)
         groups = given.pop("obs_groups", None) or {}

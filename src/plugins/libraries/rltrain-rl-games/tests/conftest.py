@@ -4,6 +4,8 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import rltrain
 
@@ -28,6 +30,22 @@ def train_ranks(tmp_path):
         return world.train(**_settings(tmp_path, {"num_envs": 8, **options}))
 
     return run
+
+
+@pytest.fixture
+def norms():
+    """By an optimizer's number of elements, the greatest norm of gradients with which it steps."""
+    greatest = {}
+
+    def note(optimizer, *_):
+        all_of_it = [x for group in optimizer.param_groups for x in group["params"]]
+        given = [x.grad.norm() for x in all_of_it if x.grad is not None]
+        size, norm = sum(x.numel() for x in all_of_it), float(torch.stack(given).norm())
+        greatest[size] = max(greatest.get(size, 0.0), norm)
+
+    handle = register_optimizer_step_post_hook(note)
+    yield greatest
+    handle.remove()
 
 
 def _settings(folder, options):

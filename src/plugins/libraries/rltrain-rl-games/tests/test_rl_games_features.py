@@ -155,3 +155,11 @@ def test_a_rank_keeps_the_threads_that_its_backend_has_set(train_on, monkeypatch
     assert seen == {1}
     train_on(FakeWorld(1), {"params.torch_threads": 2}, Seeing)
     assert 2 in seen
+
+
+@pytest.mark.parametrize("clips", [True, False])
+def test_the_central_value_clips_as_its_options_say(train_ranks, norms, clips):
+    critic = {**CRITIC, "truncate_grads": clips, "grad_norm": 1e-3}
+    critic["network"] = {**CRITIC["network"], "mlp": {**MLP, "units": [256, 256]}}
+    train_ranks(FakeWorld(2), agent={"+params.config.central_value_config": critic})
+    assert (norms[max(norms)] < 1.01e-3) == clips

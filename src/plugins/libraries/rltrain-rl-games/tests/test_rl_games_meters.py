@@ -5,6 +5,7 @@ import torch
 from rl_games.algos_torch.torch_ext import AverageMeter
 
 from rltrain.testing import FakeWorld
+from rltrain_rl_games.agents import ContinuousAgent
 from rltrain_rl_games.meters import PooledMeter, pool_meters
 
 
@@ -49,3 +50,10 @@ def test_an_epoch_without_episodes_changes_nothing():
         return [(meter.current_size, meter.get_mean().tolist()) for meter in meters]
 
     assert FakeWorld(2).run(on_rank) == [[(4, [3.0]), (0, 0.0)]] * 2
+
+
+def test_the_entropy_coefficient_is_that_of_the_checkpoint():
+    agent = object.__new__(ContinuousAgent)
+    agent.entropy_coef, agent._central = 0.01, None
+    agent.set_common_state({"meters": {}, "entropy_coef": 0.003})
+    assert agent.entropy_coef == 0.003

@@ -43,13 +43,22 @@ def test_ranks_learn_from_their_own_data_and_end_equal(train_sac, local_gradient
     assert names["model.running_mean_std.count"] > 1
 
 
-def test_frames_and_the_warm_up_are_counted_over_all_ranks(train_sac):
-    # An epoch has 4 steps of 2 x 8 environments: the 64 frames of the warm-up are over after one.
-    runs = train_sac(FakeWorld(2))
+@pytest.mark.parametrize("clip", [1e-3, 0])
+def test_the_critics_gradients_are_clipped_as_the_options_say(train_sac, norms, clip):
+    train_sac(FakeWorld(2), {"params.config.critic_grad_clip": clip})
+    (_, critic), *others = sorted(norms.items(), reverse=True)
+    assert (critic < 1.01e-3) == bool(clip)
+    assert all(norm > 2e-3 for _, norm in others)
+
+
+@pytest.mark.parametrize(("frames", "without"), [(64, 0), (65, 1)])
+def test_frames_and_the_warm_up_are_counted_over_all_ranks(train_sac, frames, without):
+    # An epoch has 4 steps of 2 x 8 environments: 64 frames of the warm-up are over after one.
+    runs = train_sac(FakeWorld(2), {"params.config.num_warmup_frames": frames})
     assert {run.result.frames for run in runs} == {ITERATIONS * 64}
     state = torch.load(runs[0].result.checkpoint, weights_only=False)
     assert (state["epoch"], state["frame"]) == (ITERATIONS, ITERATIONS * 64)
-    assert state["rltrain"]["update_counter"] == ITERATIONS * 4 * 3
+    assert state["rltrain"]["update_counter"] == (ITERATIONS - without) * 4 * 3
 
 
 def test_an_update_costs_one_collective_for_moments_and_one_per_optimizer(train_sac):

@@ -9,11 +9,14 @@ from rl_games.algos_torch.model_builder import ModelBuilder
 from rl_games.algos_torch.network_builder import NetworkBuilder
 
 from rltrain.errors import UsageError
+from rltrain.options import get_dotted, set_dotted
+from rltrain.options.agent import override_agent
 from rltrain.plan.resolve import make_plan
 from rltrain.types import TaskInfo
+from rltrain_rl_games.keys import keys
 from rltrain_rl_games.plugin import rltrain_provides
 from rltrain_rl_games.refusals import GROUPS_NETWORK
-from rltrain_rl_games.remarks import remarks
+from rltrain_rl_games.unread import unread
 from rltrain_rl_games.words import words
 
 (SPEC,) = rltrain_provides()
@@ -25,6 +28,13 @@ def plan(**agent):
     return make_plan(
         {"library": "rl_games", "task": "rltrain/CartPoleContinuous-v1", "agent": agent}
     )
+
+
+def plan_file(options, tmp_path):
+    path = tmp_path / "agent.yaml"
+    path.write_text(yaml.safe_dump(options))
+    given = {"library": "rl_games", "task": "rltrain/CartPoleContinuous-v1"}
+    return make_plan({**given, "agent_config": str(path)})
 
 
 def network(**changed):
@@ -83,7 +93,9 @@ def test_a_name_that_nobody_registers_is_refused_by_the_plan(kind, tmp_path, mon
     monkeypatch.syspath_prepend(tmp_path)
     options = {"library": "rl_games", "task": f"my_{kind}:Mine-v0"}
     options["agent"] = {f"params.{kind}.name": "complex_net"}
-    with pytest.raises(UsageError, match=rf"^params\.{kind}\.name that nobody registers: "):
+    key = rf"params\.{kind}\.name"
+    told = rf"^{key} that nobody registers \(agent\.{key}=complex_net\): "
+    with pytest.raises(UsageError, match=told):
         make_plan(options)
     module.write_text(f"{module.read_text()}# register_{kind}('complex_net', ...)\n")
     make_plan(options)
@@ -100,13 +112,59 @@ def test_what_a_file_says_to_other_programs_is_answered(tmp_path, capsys):
     given = {"library": "rl_games", "task": "rltrain/CartPoleContinuous-v1"}
     make_plan({**given, "agent_config": str(path)})
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith(f"rltrain: {path}: params.load_checkpoint")
-    assert second.startswith(f"rltrain: {path}: params.config.seq_len is not read")
+    assert first.startswith("rltrain: agent.params.load_checkpoint: not read here. A new run")
+    assert second.startswith("rltrain: agent.params.config.seq_len: not read here. rl_games calls")
     options["params"]["load_checkpoint"] = False
     options["params"]["config"]["seq_length"] = 16
     path.write_text(yaml.safe_dump(options))
     make_plan({**given, "agent_config": str(path)})
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("params.config.seq_lenght", "seq_length"),
+        ("params.config.max_epoch", "max_epochs"),
+        ("params.network.mlp.unit", "units"),
+        ("params.network.space.continuous.fixed_sigm", "fixed_sigma"),
+        ("params.netwrok", "network"),
+    ],
+)
+def test_a_misspelled_key_of_a_file_is_refused_by_the_plan(key, meant, tmp_path):
+    options = network()
+    section = key.rpartition(".")[0]
+    get_dotted(options, section).pop(meant, None)
+    set_dotted(options, key, 16)
+    with pytest.raises(UsageError) as refused:
+        plan_file(options, tmp_path)
+    assert str(refused.value).startswith(f"agent.{key}: rl_games 1.")
+    assert f" has no such option. Did you mean {meant!r}?" in str(refused.value)
+
+
+def test_keys_that_rl_games_never_reads_are_named(tmp_path, capsys):
+    options = network(my_layers=3)
+    options["params"]["config"] |= {"expl_type": "none", "minibatch_size": 8}
+    options["params"]["config"]["minibatch_size_per_env"] = 8
+    plan_file(options, tmp_path)
+    first, second = capsys.readouterr().err.splitlines()
+    lacks = "agent.params.config.expl_type, agent.params.network.my_layers: rl_games 1."
+    assert first.startswith(f"rltrain: {lacks}")
+    assert second.startswith("rltrain: agent.params.config.minibatch_size_per_env: not read here.")
+
+
+def test_other_networks_and_agents_may_have_any_key():
+    mine = network(name="mine")
+    assert not [section for section in keys(mine) if "network" in section]
+    mine["params"]["algo"] = {"name": "amp_continuous"}
+    assert keys(mine) == {}
+
+
+@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
+@pytest.mark.parametrize("action", ["continuous", "discrete", "multi_discrete"])
+def test_the_keys_of_the_default_options_are_known(algorithm, action):
+    options = SPEC.default_agent(TaskInfo("any", action), algorithm)
+    assert override_agent(options, {}, SPEC, "the defaults", options) == []
 
 
 def test_options_of_any_shape_are_read():
@@ -118,4 +176,5 @@ def test_options_of_any_shape_are_read():
         {"params": {"model": {"name": 1}}},
     ):
         words(odd)
-        assert not list(remarks(odd))
+        keys(odd)
+        unread(odd)

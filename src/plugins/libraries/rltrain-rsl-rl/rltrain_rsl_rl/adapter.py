@@ -15,27 +15,21 @@ if TYPE_CHECKING:
     from rltrain.policy import Policy
     from rltrain.session import Session
 
-__all__ = ["RslRlLibrary", "prepare_import"]
-
 
 class RslRlLibrary:
     """Trains policies with rsl_rl's on-policy runner."""
 
     @hookimpl
     def rltrain_train(self, session: Session) -> TrainResult:
-        """Train on this rank until the iterations are done or the session stops the run.
-
-        Raises:
-            UsageError: the options, the environment or the checkpoint do not fit rsl_rl, or the
-                checkpoint is already at the last iteration.
-        """
+        """Train on this rank until the iterations are done or the session stops the run."""
         prepare_import()
         from rltrain_rsl_rl.env import RslRlEnv
         from rltrain_rsl_rl.runner import SessionRunner
 
         options = without_options_of_other_classes(upgrade_options(session.config.agent))
         total = _total_iterations(session, options)
-        env = RslRlEnv(session.env, session.world.device, options.get("clip_actions"))
+        clip, sets = options.get("clip_actions"), options.get("obs_groups")
+        env = RslRlEnv(session.env, session.world.device, clip, sets)
         runner = SessionRunner(env, options, session)
         runner.connect()
         left = session.iterations_left(total, runner.current_learning_iteration)
@@ -47,11 +41,7 @@ class RslRlLibrary:
 
     @hookimpl
     def rltrain_load_policy(self, session: Session) -> Policy:
-        """Load the actor of PPO, or the student of distillation.
-
-        Raises:
-            UsageError: the checkpoint does not fit the options or the task.
-        """
+        """Load the actor of PPO, or the student of distillation."""
         prepare_import()
         from rltrain_rsl_rl.policy import load_policy
 

@@ -17,8 +17,6 @@ from rltrain_torch.optimizers import watch_optimizer
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["SessionDistillation"]
-
 
 class SessionDistillation(Distillation, CompileFallback):
     """rsl_rl's distillation with gradients and statistics of all ranks.

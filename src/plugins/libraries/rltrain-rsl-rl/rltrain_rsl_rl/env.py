@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -12,8 +12,6 @@ from tensordict import TensorDict
 
 from rltrain.errors import UsageError
 from rltrain_rsl_rl.spaces import Actions, Observations
-
-__all__ = ["RslRlEnv"]
 
 
 class RslRlEnv(VecEnv):
@@ -29,7 +27,11 @@ class RslRlEnv(VecEnv):
     """
 
     def __init__(
-        self, env: VectorEnv[Any, Any, Any], device: str, clip_actions: float | None = None
+        self,
+        env: VectorEnv[Any, Any, Any],
+        device: str,
+        clip_actions: float | None = None,
+        sets: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
         """Reset the environments.
 
@@ -38,15 +40,13 @@ class RslRlEnv(VecEnv):
             device: the rank's device.
             clip_actions: bound to which the policy's output is clamped first. It is the option of
                 this name in users' files.
-
-        Raises:
-            UsageError: rsl_rl does not support the spaces.
+            sets: see `Observations`.
         """
         self.env = env
         self.device = device
         self.num_envs = env.num_envs
         self.cfg = getattr(env.unwrapped, "cfg", {})
-        self._groups = Observations(env.single_observation_space)
+        self._groups = Observations(env.single_observation_space, sets)
         self._actions = Actions(env.single_action_space, clip_actions).to(device)
         self.num_actions = self._actions.size
         self._own_lengths = torch.zeros(self.num_envs, dtype=torch.long, device=device)
@@ -59,11 +59,7 @@ class RslRlEnv(VecEnv):
 
     @property
     def max_episode_length(self) -> int | torch.Tensor:
-        """Steps after which an episode is truncated.
-
-        Raises:
-            UsageError: the environment does not offer it.
-        """
+        """Steps after which an episode is truncated."""
         self._check_offers("max_episode_length")
         length: int | torch.Tensor = self.env.unwrapped.max_episode_length  # type: ignore[attr-defined]
         return length

@@ -10,8 +10,6 @@ from rsl_rl.models import CNNModel
 from rsl_rl.modules import HiddenState
 from tensordict import TensorDict
 
-__all__ = ["ByteCNNModel", "in_unit_range", "use_byte_models"]
-
 _ENCODERS = ("CNNModel", "rsl_rl.models.CNNModel", "rsl_rl.models.cnn_model.CNNModel")
 """Names of rsl_rl's class in users' files, with a dot for a colon."""
 

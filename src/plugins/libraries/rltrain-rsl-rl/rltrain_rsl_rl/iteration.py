@@ -13,8 +13,6 @@ from rltrain_adapters import get_positive_int
 from rltrain_rsl_rl.migrations import check_supported, upgrade_options
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
 
-__all__ = ["iteration"]
-
 MINI_BATCHES = 4
 """rsl_rl's default for `algorithm.num_mini_batches`."""
 

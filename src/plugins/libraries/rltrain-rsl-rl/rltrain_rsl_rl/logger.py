@@ -16,8 +16,6 @@ from rltrain.records import Scalars
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["Metrics", "SessionLogger"]
-
 Metrics = Mapping[str, float | tuple[float, float]]
 """Scalars by name: a number, or the pair (sum, count) of several numbers."""
 
@@ -65,7 +63,9 @@ class SessionLogger(Logger):
     ) -> None:
         """Collect what the environment logs; the core counts returns and episode lengths."""
         if "log" in extras:
-            self.ep_extras.append(extras["log"])
+            self.ep_extras.append(last := extras["log"])
+            first = self.ep_extras[0]  # rsl_rl 5.0 records only the names that this one has.
+            first |= {name: last.pop(name) for name in [*last] if name not in first}
 
     def log(self, *, it: int, total_it: int, **metrics: Any) -> None:
         """Record an iteration. Collective.
@@ -74,9 +74,6 @@ class SessionLogger(Logger):
             it: index of the iteration, from 0.
             total_it: index at which training ends.
             **metrics: those that rsl_rl passes.
-
-        Raises:
-            StopTraining: the session ends the training.
         """
         with contextlib.redirect_stdout(io.StringIO()):
             super().log(it=it, total_it=total_it, **metrics)

@@ -19,15 +19,6 @@ from rltrain.errors import UsageError
 from rltrain.options import get_dotted
 from rltrain_rsl_rl.options import MODELS, POLICIES, class_of
 
-__all__ = [
-    "ADDED_IN",
-    "MODELS_OF",
-    "NOISE_KEYS",
-    "POLICY_KEYS",
-    "check_supported",
-    "upgrade_options",
-]
-
 _PPO, _DISTILLATION = ("actor", "critic"), ("student", "teacher")
 MODELS_OF = {
     "ActorCritic": _PPO,
@@ -64,6 +55,26 @@ _OFF = {"std_range": [1e-6, 1e6], "learn_std": True, "use_mixed_precision": Fals
 """By key, the value, besides null, that changes nothing. Isaac Lab 3 writes some of them."""
 
 
+def without_sections(file: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a file's options with those in sections at the top level; see `LibrarySpec.read_file`.
+
+    legged_gym and those who follow it have `runner`, with the names of the classes, and name the
+    runner itself by `runner_class_name`; Hydra's users have `algo`.
+    """
+    options = dict(file)
+    sections = [key for key in ("algo", "runner") if isinstance(options.get(key), Mapping)]
+    for section in sections:
+        options |= {key: x for key, x in options.pop(section).items() if key != section}
+    for part, usual in {"policy": "ActorCritic", "algorithm": "PPO"}.items() if sections else ():
+        name = options.pop(f"{part}_class_name", usual)
+        if isinstance(options.get(part), Mapping):
+            options[part] = {"class_name": name} | {
+                "rnn_hidden_dim" if key == "rnn_hidden_size" else key: value
+                for key, value in options[part].items()
+            }
+    return options
+
+
 def upgrade_options(agent: Mapping[str, Any]) -> dict[str, Any]:
     """Return options in the format of version 5.
 
@@ -96,9 +107,6 @@ def check_supported(agent: Mapping[str, Any]) -> None:
 
     Args:
         agent: what `upgrade_options` returned.
-
-    Raises:
-        UsageError: it is too old for one of them.
     """
     for prefix, _, key, name in _newer_options(agent):
         option = f"{prefix}{key}={name}" if key == "class_name" else f"{prefix}{key}"

@@ -16,8 +16,6 @@ from rltrain_rsl_rl.images import ByteCNNModel, in_unit_range
 from rltrain_rsl_rl.spaces import Actions, Observations
 from rltrain_torch.policy import array_info
 
-__all__ = ["export"]
-
 
 class ExportedModel(nn.Module):
     """A model of rsl_rl between a suite's observations and actions.
@@ -82,7 +80,7 @@ def export(
         ) from error
     return PolicyModule(
         function=function,
-        inputs={name: array_info(observations.spaces[name]) for name in groups},
+        inputs={observations.of_suite(x): array_info(observations.spaces[x]) for x in groups},
         states=_states(function.network) if model.is_recurrent else {},
         output=ArrayInfo(tuple(actions.shape)),
         normalization=_normalization(model, observations),
@@ -108,6 +106,6 @@ def _normalization(model: Any, observations: Observations) -> dict[str, dict[str
     means = normalizer.mean.split(sizes)
     divisors = (normalizer.std + normalizer.eps).split(sizes)
     return {
-        name: {"mean": mean.tolist(), "std": divisor.tolist()}
+        observations.of_suite(name): {"mean": mean.tolist(), "std": divisor.tolist()}
         for name, mean, divisor in zip(model.obs_groups, means, divisors, strict=True)
     }

@@ -15,8 +15,6 @@ from torch import nn
 from rltrain.types import ProcessGroup
 from rltrain_torch.moments import Moments, pool_moments
 
-__all__ = ["NormalizerPool", "PooledNormalization"]
-
 
 class PooledNormalization(EmpiricalNormalization):
     """rsl_rl's normalizer, which collects data until `NormalizerPool.pool` merges it.

@@ -12,8 +12,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["ordered", "upgrade_checkpoint"]
-
 _ROLES = {
     "actor": ("actor", "critic"),
     "student": ("student", "teacher"),

@@ -12,19 +12,6 @@ from rltrain.options import load_yaml, overlaid
 from rltrain.types import TaskInfo
 from rltrain_adapters import MANY_ENVS
 
-__all__ = [
-    "DEFAULTS",
-    "DISTILLATION_NAMES",
-    "MODELS",
-    "OPTION_KEYS",
-    "PPO_NAMES",
-    "class_of",
-    "default_agent",
-    "is_harmless",
-    "set_observation_groups",
-    "without_options_of_other_classes",
-]
-
 DEFAULTS = Path(__file__).parent / "defaults"
 """The folder of the defaults: a file per algorithm, and a variant of it for few environments."""
 
@@ -41,111 +28,13 @@ PPO_NAMES = _names("ppo", "PPO")
 DISTILLATION_NAMES = _names("distillation", "Distillation")
 """Names of rsl_rl's distillation in users' files."""
 
-RUNNER_KEYS = (
-    "num_steps_per_env",
-    "save_interval",
-    "check_for_nan",
-    "torch_compile_mode",
-    "obs_groups",
-    "obs_groups.actor",
-    "obs_groups.critic",
-    "obs_groups.rnd_state",
-    "obs_groups.student",
-    "obs_groups.teacher",
-    # rsl_rl's users keep these in the same file; the script that calls the runner reads them.
-    "seed",
-    "max_iterations",
-    "clip_actions",
-    "init_at_random_ep_len",
-)
-
-ALGORITHM_KEYS = (
-    "class_name",
-    "num_learning_epochs",
-    "num_mini_batches",
-    "clip_param",
-    "gamma",
-    "lam",
-    "value_loss_coef",
-    "entropy_coef",
-    "learning_rate",
-    "max_grad_norm",
-    "optimizer",
-    "use_clipped_value_loss",
-    "schedule",
-    "desired_kl",
-    "normalize_advantage_per_mini_batch",
-    "use_mixed_precision",
-    "share_cnn_encoders",
-    "rnd_cfg",
-    "symmetry_cfg",
-)
-
-DISTILLATION_KEYS = (
-    "gradient_length",
-    "loss_type",
-)
-"""Keys of distillation that PPO does not have."""
-
-RND_KEYS = (
-    "num_outputs",
-    "predictor_hidden_dims",
-    "target_hidden_dims",
-    "activation",
-    "state_normalization",
-    "reward_normalization",
-    "weight",
-    "weight_schedule",
-    "learning_rate",
-)
-
-WEIGHT_SCHEDULE_KEYS = ("mode", "initial_step", "final_step", "final_value")
-
-SYMMETRY_KEYS = (
-    "data_augmentation_func",
-    "use_data_augmentation",
-    "use_mirror_loss",
-    "mirror_loss_coeff",
-)
-
-MODEL_KEYS = (
-    "class_name",
-    "hidden_dims",
-    "activation",
-    "obs_normalization",
-    "rnn_type",
-    "rnn_hidden_dim",
-    "rnn_num_layers",
-    "cnn_cfg",
-    "distribution_cfg",
-)
-
-CNN_KEYS = (
-    "output_channels",
-    "kernel_size",
-    "stride",
-    "dilation",
-    "padding",
-    "norm",
-    "activation",
-    "max_pool",
-    "global_pool",
-)
-
+_ALSO = {"actor": "policy", "state": "policy", "privileged_state": "critic"}
+"""What mjlab and MuJoCo Playground call the groups `policy` and `critic`."""
 
 MODELS = ("actor", "critic", "student", "teacher")
 
 POLICIES = ("actor", "student", "teacher")
 """The models that output actions."""
-
-DISTRIBUTION_KEYS = (
-    "class_name",
-    "init_std",
-    "std_range",
-    "std_type",
-    "learn_std",
-    "action_range",
-)
 
 _OWN_CLASS = re.compile(
     r"rsl_rl\.(algorithms|distributions|models|modules|runners)(\.[a-z]\w*)?[.:][A-Z][A-Za-z]*"
@@ -163,20 +52,6 @@ _REJECTED_BY = {
 }
 """By class of a model or distribution of rsl_rl, the options that it does not accept."""
 
-OPTION_KEYS = frozenset(
-    [
-        *RUNNER_KEYS,
-        *(f"algorithm.{key}" for key in (*ALGORITHM_KEYS, *DISTILLATION_KEYS)),
-        *(f"algorithm.rnd_cfg.{key}" for key in RND_KEYS),
-        *(f"algorithm.rnd_cfg.weight_schedule.{key}" for key in WEIGHT_SCHEDULE_KEYS),
-        *(f"algorithm.symmetry_cfg.{key}" for key in SYMMETRY_KEYS),
-        *(f"{model}.{key}" for model in MODELS for key in MODEL_KEYS),
-        *(f"{model}.distribution_cfg.{key}" for model in POLICIES for key in DISTRIBUTION_KEYS),
-        *(f"{model}.cnn_cfg.{key}" for model in MODELS for key in CNN_KEYS),
-    ]
-)
-"""Dotted keys that may be overridden even if the loaded file does not have them."""
-
 
 def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
     """Return the algorithm's defaults, which depend on the number of environments and on images."""
@@ -185,6 +60,8 @@ def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:
     agent = load_yaml(str(path), "the defaults of rsl_rl")
     if algorithm == "distillation":
         agent["teacher"] = default_agent(task, "ppo")["actor"]
+    for model in agent["obs_groups"].keys() & (task.observations or {}):
+        agent["obs_groups"][model] = [model]
     if task.has_images:
         _add_images(agent, task)
     return agent
@@ -243,23 +120,15 @@ def _accepted(options: Mapping[str, Any]) -> dict[str, Any]:
 def set_observation_groups(
     options: dict[str, Any], models: tuple[str, ...], available: Iterable[str]
 ) -> None:
-    """Set the default of rsl_rl, without its warning, for each set without groups, in place.
-
-    Args:
-        options: rsl_rl's options.
-        models: those that read observations.
-        available: the task's observation groups.
-
-    Raises:
-        UsageError: a set names a group that the task does not have.
-    """
+    """Set the default of rsl_rl, without its warning, for each set without groups, in place."""
     names = set(available)
-    sets = options.setdefault("obs_groups", {})
+    sets = options["obs_groups"] = options.get("obs_groups") or {}
     for needed in (*models, *(["rnd_state"] if options["algorithm"].get("rnd_cfg") else [])):
         sets.setdefault(needed, [needed if needed in names else "policy"])
     for name, groups in sets.items():
-        if "actor" not in names:  # As mjlab calls what is `policy` everywhere else.
-            groups = sets[name] = ["policy" if group == "actor" else group for group in groups]
+        # mjlab calls `actor` what is `policy` everywhere else; see `Observations`.
+        other = {"policy": "actor"} if "actor" in names else _ALSO
+        groups = sets[name] = [x if x in names else other.get(x, x) for x in groups]
         absent = [group for group in groups if group not in names]
         if absent or not groups:
             raise UsageError(

@@ -7,13 +7,12 @@ from collections.abc import Iterable
 from rltrain import hookimpl
 from rltrain.specs import LibrarySpec, Spec
 from rltrain_rsl_rl.iteration import iteration
-from rltrain_rsl_rl.keys import keys
-from rltrain_rsl_rl.options import OPTION_KEYS, default_agent, is_harmless
+from rltrain_rsl_rl.keys import RESTORED, keys
+from rltrain_rsl_rl.migrations import without_sections
+from rltrain_rsl_rl.options import default_agent, is_harmless
 from rltrain_rsl_rl.refusals import CLASS_NAMES, REFUSALS
-from rltrain_rsl_rl.remarks import remarks
+from rltrain_rsl_rl.unread import unread
 from rltrain_rsl_rl.words import words
-
-__all__ = ["rltrain_provides"]
 
 
 @hookimpl
@@ -28,13 +27,14 @@ def rltrain_provides() -> Iterable[Spec]:
             algorithms=tuple(CLASS_NAMES),
             default_agent=default_agent,
             required_keys=("algorithm.class_name", "num_steps_per_env"),
-            option_keys=OPTION_KEYS,
+            read_file=without_sections,
             same_kinds=True,
             keys=keys,
             words=words,
-            remarks=remarks,
+            unread=unread,
             harmless=is_harmless,
             run_keys={"seed": "seed", "max_iterations": "max_iterations"},
+            restored=RESTORED,
             refuses=REFUSALS,
             iteration=iteration,
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",

@@ -26,8 +26,6 @@ from rltrain_torch.policy import array_info, read_checkpoint
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["RslRlPolicy", "load_policy"]
-
 
 class RslRlPolicy:
     """One of rsl_rl's models between a suite's observations and actions.
@@ -36,7 +34,7 @@ class RslRlPolicy:
     batch normalization uses its running statistics, and a compiled model is not compiled.
 
     Attributes:
-        groups: the observation groups that the model reads.
+        groups: the suite's names of the observation groups that the model reads.
         model: rsl_rl's model, which holds the recurrent state.
     """
 
@@ -44,15 +42,15 @@ class RslRlPolicy:
         self, model: Any, groups: tuple[str, ...], observations: Observations, actions: Actions
     ) -> None:
         self.model = model
-        self.groups = groups
-        self._observations = observations
+        self.groups = tuple(map(observations.of_suite, groups))
+        self._read, self._observations = groups, observations
         self._actions = actions
 
     @torch.no_grad()
     def act(self, observations: Any, deterministic: bool = True) -> torch.Tensor:
         """Choose actions; see `rltrain.policy.Policy`."""
         given = self._observations.groups(observations)
-        read = self._observations.convert({name: given[name] for name in self.groups}, self._device)
+        read = self._observations.convert({name: given[name] for name in self._read}, self._device)
         output = self.model(read, stochastic_output=not deterministic)
         actions: torch.Tensor = self._actions(output)
         return actions
@@ -64,7 +62,7 @@ class RslRlPolicy:
 
     def module(self) -> PolicyModule:
         """Return the model as one function; see `rltrain.policy.Policy`."""
-        return export(self.model, self.groups, self._observations, self._actions)
+        return export(self.model, self._read, self._observations, self._actions)
 
     @property
     def _device(self) -> str:
@@ -81,7 +79,8 @@ def load_policy(session: Session) -> RslRlPolicy:
     """
     config, device = session.config, session.world.device
     assert session.checkpoint is not None, "the caller names a checkpoint"
-    observations = Observations(session.env.single_observation_space)
+    sets = config.agent.get("obs_groups")
+    observations = Observations(session.env.single_observation_space, sets)
     actions = Actions(session.env.single_action_space, config.agent.get("clip_actions"))
     role, options = _policy_options(config.agent, observations)
     groups = tuple(dict.fromkeys(options["obs_groups"][role]))

@@ -27,8 +27,6 @@ from rltrain_torch.optimizers import watch_optimizer
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["SessionPPO"]
-
 _MIN_LEARNING_RATE, _MAX_LEARNING_RATE = 1e-5, 1e-2
 """Bounds of rsl_rl's adaptive learning rate."""
 
@@ -211,11 +209,7 @@ class SessionPPO(PPO, CompileFallback):
     def load(
         self, loaded_dict: dict[str, Any], load_cfg: dict[str, Any] | None, strict: bool
     ) -> bool:
-        """Load models and optimizers, as rsl_rl does.
-
-        Raises:
-            UsageError: the checkpoint is one of distillation.
-        """
+        """Load models and optimizers, as rsl_rl does."""
         if "student_state_dict" in loaded_dict:
             raise UsageError(
                 "holds a student and its teacher, which --algorithm distillation continues with. "

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import re
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,9 +14,13 @@ from rltrain.options import flatten, get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
 from rltrain_rsl_rl.migrations import upgrade_options
-from rltrain_rsl_rl.options import DISTILLATION_NAMES, MODELS, PPO_NAMES, class_of
-
-__all__ = ["CLASS_NAMES", "REFUSALS"]
+from rltrain_rsl_rl.options import (
+    DISTILLATION_NAMES,
+    MODELS,
+    PPO_NAMES,
+    class_of,
+    set_observation_groups,
+)
 
 CLASS_NAMES = {"ppo": PPO_NAMES, "distillation": DISTILLATION_NAMES}
 """By `--algorithm`, the values of algorithm.class_name."""
@@ -20,6 +28,16 @@ CLASS_NAMES = {"ppo": PPO_NAMES, "distillation": DISTILLATION_NAMES}
 
 def _class_name(config: RunConfig) -> Any:
     return get_dotted(config.agent, "algorithm.class_name", None)
+
+
+def _not_found(model: str, config: RunConfig, task: TaskInfo) -> bool:
+    """Return whether a model's class is in a module that is not there."""
+    name = get_dotted(config.agent, f"{model}.class_name", None)
+    if not isinstance(name, str) or not re.search("[.:]", name):
+        return False
+    top = re.split("[.:]", name)[0]
+    # To look for a top-level module imports nothing.
+    return top not in sys.modules and importlib.util.find_spec(top) is None
 
 
 def _no_continuous_actions(config: RunConfig, task: TaskInfo) -> bool:
@@ -74,11 +92,13 @@ def _image_groups(config: RunConfig, task: TaskInfo) -> dict[str, list[bool]]:
     """
     agent, known = upgrade_options(config.agent), task.observations or {}
     rnd = ["rnd_state"] if get_dotted(agent, "algorithm.rnd_cfg", None) else []
-    sets = [model for model in MODELS if isinstance(agent.get(model), Mapping)] + rnd
+    sets = [model for model in MODELS if isinstance(agent.get(model), Mapping)]
+    if known and not any(group.is_image for group in known.values()):  # They may not be all.
+        set_observation_groups(agent, tuple(sets), known)
     groups = agent.get("obs_groups") or {}
     return {
         name: [group in known and known[group].is_image for group in groups.get(name) or default]
-        for name in sets
+        for name in sets + rnd
         for default in [[name if name in known else "policy"]]
     }
 
@@ -136,12 +156,23 @@ REFUSALS = (
         "rltrain/CartPoleContinuous-v1 for "
         "CartPole-v1, or --library rl_games or skrl.",
     ),
+    *(
+        Refusal(
+            f"a class of the {model} that is not found",
+            functools.partial(_not_found, model),
+            "Python finds no module of this name.",
+            "install it, or put its folder on Python's path: PYTHONPATH=. for the current one.",
+            f"{model}.class_name",
+        )
+        for model in MODELS
+    ),
     Refusal(
         "an algorithm of one's own",
         _unknown_algorithm,
-        "The class that algorithm.class_name names averages its gradients in its own way; only "
-        "rsl_rl's PPO and Distillation are adapted.",
+        "rltrain runs subclasses of rsl_rl's PPO and Distillation, which check, save and share "
+        "what they learn; it has none of the class that algorithm.class_name names.",
         "give agent.algorithm.class_name=PPO.",
+        "algorithm.class_name",
     ),
     Refusal(
         "the options of another algorithm",
@@ -149,6 +180,7 @@ REFUSALS = (
         "algorithm.class_name in the agent options is not the class of this --algorithm.",
         "give --algorithm distillation for the options of a Distillation, and --algorithm ppo for "
         "those of a PPO.",
+        "algorithm.class_name",
     ),
     Refusal(
         "options without actor and critic",
@@ -156,6 +188,7 @@ REFUSALS = (
         "rsl_rl 5 reads its models from `actor` and `critic`. From the older `policy`, the classes "
         "ActorCritic and ActorCriticRecurrent can be converted.",
         "give an agent config that has them, in the format of rsl_rl 5.",
+        "policy.class_name",
     ),
     Refusal(
         "distillation without a student",
@@ -164,6 +197,7 @@ REFUSALS = (
         "of the student's actions, which needs student.distribution_cfg. From the older `policy`, "
         "the classes StudentTeacher and StudentTeacherRecurrent can be converted.",
         "give an agent config that has all of them.",
+        "policy.class_name",
     ),
     Refusal(
         "distillation without a teacher",

@@ -19,8 +19,6 @@ from rltrain.types import ProcessGroup
 from rltrain_rsl_rl.normalizers import PooledNormalization
 from rltrain_torch.moments import pool_moments
 
-__all__ = ["IntrinsicRewards", "RolloutNormalization"]
-
 
 class RolloutNormalization(EmpiricalDiscountedVariationNormalization):
     """rsl_rl's normalizer of intrinsic rewards, which normalizes a whole rollout at once.

@@ -15,9 +15,11 @@ import torch
 from rsl_rl.runners import OnPolicyRunner
 
 from rltrain.errors import StopTraining, UsageError, fitting
+from rltrain_adapters import as_given
 from rltrain_rsl_rl.distillation import SessionDistillation
 from rltrain_rsl_rl.env import RslRlEnv
 from rltrain_rsl_rl.images import use_byte_models
+from rltrain_rsl_rl.keys import RESTORED
 from rltrain_rsl_rl.logger import SessionLogger
 from rltrain_rsl_rl.older import ordered, upgrade_checkpoint
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of, set_observation_groups
@@ -28,8 +30,6 @@ from rltrain_torch.policy import read_checkpoint
 
 if TYPE_CHECKING:
     from rltrain.session import Session
-
-__all__ = ["SessionRunner"]
 
 
 _STEPS = "common_step_counter"
@@ -49,9 +49,6 @@ class SessionRunner(OnPolicyRunner):
             env: the environment.
             options: options in rsl_rl's format; rsl_rl changes them.
             session: this rank's session.
-
-        Raises:
-            UsageError: the options do not fit the task's environment.
         """
         self.session = session
         distils = options["algorithm"]["class_name"] in DISTILLATION_NAMES
@@ -83,11 +80,7 @@ class SessionRunner(OnPolicyRunner):
         self._last_saved = ""
 
     def connect(self) -> None:
-        """Load the session's checkpoint, if there is one, and connect the algorithm. Collective.
-
-        Raises:
-            UsageError: the checkpoint does not fit.
-        """
+        """Load the session's checkpoint, if there is one, and connect the algorithm. Collective."""
         if self.session.checkpoint is not None:
             self._load(self.session.checkpoint)
         self.alg.connect(self.session, self.cfg.get("torch_compile_mode"))
@@ -141,7 +134,8 @@ class SessionRunner(OnPolicyRunner):
         with fitting(checkpoint):
             # rsl_rl's own loader runs whatever code a file names.
             file = as_file(ordered(saved, self._parameter_names()))
-            infos = self.load(file, map_location=device)
+            with as_given(self.session, self.alg, RESTORED):
+                infos = self.load(file, map_location=device)
             self.current_learning_iteration += 1
             self.alg.set_counters((infos or {}).get("rltrain", {}))
             self._set_steps((infos or {}).get("env_state") or {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -13,26 +13,21 @@ from torch import nn
 from rltrain.errors import UsageError
 from rltrain_adapters import is_image
 
-__all__ = ["Actions", "Observations"]
-
 
 class Observations:
     """Converts a suite's observations to rsl_rl's groups.
 
     The members of a `Dict` space are rsl_rl's observation groups; a `Box` is the group "policy".
     They become float32, except for uint8 images. Images get their channels first, as rsl_rl's
-    convolutions expect them.
+    convolutions expect them. If options name the group "actor", as mjlab's do, rsl_rl sees "policy"
+    by that name: models and functions of a user's own read it.
 
     Attributes:
-        spaces: the groups, by name.
+        spaces: the groups, by rsl_rl's name.
     """
 
-    def __init__(self, space: Space[Any]) -> None:
-        """Check the space.
-
-        Raises:
-            UsageError: rsl_rl does not support it.
-        """
+    def __init__(self, space: Space[Any], sets: Mapping[str, Iterable[str]] | None = None) -> None:
+        """Check the space; `sets` is rsl_rl's option `obs_groups`."""
         groups = space.spaces if isinstance(space, Dict) else {"policy": space}
         wrong = next((name for name, group in groups.items() if not isinstance(group, Box)), None)
         if wrong is not None:
@@ -40,12 +35,22 @@ class Observations:
                 f"rsl_rl reads observations that are a Box or a Dict of Box groups; {wrong!r} is "
                 f"{groups[wrong]}. Flatten it, or choose another library."
             )
-        self.spaces = dict(groups)
-        self._images = {name for name, group in groups.items() if is_image(group)}
+        named = any("actor" in names for names in (sets or {}).values())
+        self._actor = "actor" if named and "actor" not in groups else "policy"
+        self.spaces = {self._seen(name): group for name, group in groups.items()}
+        self._images = {name for name, group in self.spaces.items() if is_image(group)}
+
+    def _seen(self, name: str) -> str:
+        return self._actor if name == "policy" else name
+
+    def of_suite(self, name: str) -> str:
+        """Return the suite's name of a group."""
+        return "policy" if name == self._actor else name
 
     def groups(self, observations: Any) -> Mapping[str, torch.Tensor]:
         """Return the suite's own arrays by group."""
-        return observations if isinstance(observations, Mapping) else {"policy": observations}
+        given = observations if isinstance(observations, Mapping) else {"policy": observations}
+        return {self._seen(name): group for name, group in given.items()}
 
     def convert(self, groups: Mapping[str, torch.Tensor], device: str) -> TensorDict:
         """Return copies of groups as rsl_rl's models read them, batch size [num_envs]."""
@@ -91,9 +96,6 @@ class Actions(nn.Module):
         Args:
             space: of one environment's actions.
             clip: bound to which the output is clamped first.
-
-        Raises:
-            UsageError: rsl_rl does not support the space.
         """
         super().__init__()
         if not isinstance(space, Box):

@@ -10,8 +10,6 @@ from rsl_rl.storage import RolloutStorage
 from rltrain.types import ProcessGroup
 from rltrain_torch.moments import pool_moments, standardize
 
-__all__ = ["SharedStorage", "standardize_over_ranks"]
-
 
 class SharedStorage(RolloutStorage):
     """A rollout storage that remembers its current mini-batch and knows the process group.

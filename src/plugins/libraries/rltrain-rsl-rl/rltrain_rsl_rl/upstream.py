@@ -15,15 +15,6 @@ from tensordict import TensorDict
 
 from rltrain_rsl_rl.options import MODELS
 
-__all__ = [
-    "CompileFallback",
-    "keep_dtypes",
-    "predictor_loss",
-    "restore_learning_rate",
-    "rnd_optimizer",
-    "set_symmetry_defaults",
-]
-
 RAW = "_raw_"
 
 

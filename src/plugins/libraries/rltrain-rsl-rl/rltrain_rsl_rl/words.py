@@ -9,9 +9,7 @@ from rltrain.options import flatten, get_dotted
 from rltrain.specs import Words
 from rltrain_adapters.sources import compared_with, texts_in
 from rltrain_rsl_rl.migrations import ADDED_IN
-from rltrain_rsl_rl.options import MODELS
-
-__all__ = ["is_of_rsl_rl", "words"]
+from rltrain_rsl_rl.options import DISTILLATION_NAMES, MODELS, PPO_NAMES
 
 _UTILS = "rsl_rl.utils.utils"
 
@@ -19,7 +17,9 @@ _UTILS = "rsl_rl.utils.utils"
 def words(options: Mapping[str, Any]) -> dict[str, Words]:
     """Return rsl_rl's words by dotted key; see `LibrarySpec.words`."""
     kinds = _by_last_part()
-    sections = (*MODELS, "policy", "algorithm")
+    # An algorithm of one's own is refused for that, not for its words.
+    known = get_dotted(options, "algorithm.class_name", None) in (*PPO_NAMES, *DISTILLATION_NAMES)
+    sections = (*MODELS, "policy", *(["algorithm"] if known else []))
     return {
         key: kinds[last]
         for key, _ in flatten({name: options[name] for name in sections if name in options})

@@ -66,7 +66,8 @@ class PointEnv(VectorEnv):
         done = terminations | truncations
         self.position[done] = self._fresh()[done]
         self.steps[done] = 0
-        return self._observe(), rewards, terminations, truncations, {"log": {"distance": 1.5}}
+        log = {"distance": 1.5} | ({"later": float(self.steps[0])} if self.steps[0] > 2 else {})
+        return self._observe(), rewards, terminations, truncations, {"log": log}
 
     def _fresh(self):
         return torch.rand(self.num_envs, generator=self.generator) * 4 - 2
@@ -101,6 +102,7 @@ class LocalSession:
         self.env = CountedEnv(env or PointEnv(), seed)
         self.checkpoint = checkpoint
         self.rank_state = rank_state
+        self.given_anew: tuple[str, ...] = ()
         self.resuming_exactly = rank_state is not None
         self.rank_states: dict[str, Any] = {}
         self.iteration = 0

@@ -12,8 +12,8 @@ from rsl_rl import extensions
 from rsl_rl.algorithms import PPO, Distillation, distillation, ppo
 from rsl_rl.env import VecEnv
 from rsl_rl.extensions import RandomNetworkDistillation
-from rsl_rl.models import CNNModel, MLPModel, RNNModel
-from rsl_rl.modules import CNN, distribution, normalization
+from rsl_rl.models import MLPModel
+from rsl_rl.modules import normalization
 from rsl_rl.runners import DistillationRunner, OnPolicyRunner
 from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.logger import Logger
@@ -21,6 +21,7 @@ from rsl_rl_stubs import POOLS, VERSION, PointEnv, pools, small_agent
 
 from rltrain_rsl_rl import iteration, migrations, options
 from rltrain_rsl_rl.env import RslRlEnv
+from rltrain_rsl_rl.keys import keys
 
 
 def parameters(*classes: type) -> set[str]:
@@ -43,22 +44,12 @@ def known(names) -> set[str]:
 # Options
 
 
-def test_algorithm_keys_are_parameters_of_ppo():
-    keys = set(options.ALGORITHM_KEYS) - {"class_name", "share_cnn_encoders"}
-    assert known(keys) <= parameters(PPO)
+def test_encoders_are_shared_by_an_option():
     assert '"share_cnn_encoders"' in inspect.getsource(PPO.construct_algorithm)
 
 
-def test_distillation_keys_are_parameters():
-    assert set(options.DISTILLATION_KEYS) <= parameters(Distillation)
-
-
-def test_extension_keys_are_parameters():
-    rnd = parameters(RandomNetworkDistillation)
-    # Before 5.1 the algorithm owned the optimizer and its learning rate.
-    rnd |= {"learning_rate"} if "rnd_cfg.pop(" in inspect.getsource(PPO.__init__) else set()
-    assert set(options.RND_KEYS) <= rnd
-    source = inspect.getsource(RandomNetworkDistillation)
+def test_keys_of_extensions_are_those_of_the_installed_version():
+    found = keys({"algorithm": {"class_name": "PPO"}})
     schedules = {
         name
         for mode in ("_constant", "_step", "_linear")
@@ -66,30 +57,19 @@ def test_extension_keys_are_parameters():
             getattr(RandomNetworkDistillation, f"{mode}_weight_schedule")
         ).parameters
     }
-    assert set(options.WEIGHT_SCHEDULE_KEYS) - {"mode"} <= schedules
-    assert "weight_schedule['mode']" in source
+    assert set(found["algorithm.rnd_cfg.weight_schedule"].known) - {"mode"} <= schedules
+    assert "weight_schedule['mode']" in inspect.getsource(RandomNetworkDistillation)
+    mirrors = set(found["algorithm.symmetry_cfg"].known)
     if Version("5.1") <= VERSION:
-        assert set(options.SYMMETRY_KEYS) <= parameters(extensions.Symmetry)
+        assert mirrors == parameters(extensions.Symmetry) - {"self", "env"}
     else:
-        source = inspect.getsource(PPO)
-        assert all(f'["{key}"]' in source for key in options.SYMMETRY_KEYS)
-
-
-def test_model_keys_are_parameters_of_models_and_distributions():
-    models = parameters(MLPModel, RNNModel, CNNModel)
-    assert set(options.MODEL_KEYS) - {"class_name"} <= models
-    assert set(options.CNN_KEYS) <= parameters(CNN)
-    kinds = known(["GaussianDistribution", "BetaDistribution"])
-    distributions = parameters(*(getattr(distribution, kind) for kind in kinds))
-    assert known(options.DISTRIBUTION_KEYS) - {"class_name"} <= distributions
+        assert all(f'["{key}"]' in inspect.getsource(PPO) for key in mirrors)
 
 
 def test_runner_keys_are_read():
     read = inspect.getsource(OnPolicyRunner) + inspect.getsource(PPO.construct_algorithm)
-    # The rest is read by the adapter and the core.
-    ours = {"seed", "max_iterations", "clip_actions", "init_at_random_ep_len"}
-    keys = {key for key in options.RUNNER_KEYS if "." not in key} - ours
-    assert all(f'"{key}"' in read for key in known(keys))
+    own = ["num_steps_per_env", "save_interval", "check_for_nan", "obs_groups"]
+    assert all(f'"{key}"' in read for key in (*own, *known(["torch_compile_mode"])))
     assert "init_at_random_ep_len" in inspect.signature(OnPolicyRunner.learn).parameters
 
 

@@ -41,6 +41,7 @@ OF_SCRIPTS = {
     "load_run": ".*",
     "load_checkpoint": "model_.*.pt",
     "empirical_normalization": False,
+    "runner_class_name": "rsl_rl.runners:OnPolicyRunner",
 }
 """What Isaac Lab and mjlab keep in the same file."""
 
@@ -106,15 +107,56 @@ def test_keys_of_isaac_lab_and_mjlab_pass_without_a_word(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("resume", True, "a run goes on with --resume RUN, and a new one starts from --checkpoint"),
+        ("resume", True, "A run goes on with --resume RUN, and a new one starts from --checkpoint"),
         ("logger", "wandb", "Give --writer NAME for others"),
+        ("logger", {"class_name": "WandbLogWriter"}, "Give --writer NAME for others"),
+        ("class_name", "my_lab:MyRunner", "The runner is rltrain's own"),
+        ("my_key", 1, " reads no such option."),
     ],
 )
 def test_what_they_tell_scripts_is_answered(key, value, told, tmp_path, capsys):
     plan(tmp_path, {**OF_SCRIPTS, "logger": "tensorboard", key: value})
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"rltrain: {tmp_path / 'agent.yaml'}: {key}")
+    assert line.startswith(f"rltrain: agent.{key}: ")
     assert told in line
+
+
+def typed(**agent):
+    given = {"library": "rsl_rl", "task": "rltrain/CartPoleContinuous-v1", "agent": agent}
+    return make_plan(given)
+
+
+def test_names_that_are_typed_for_scripts_are_answered(capsys):
+    common = OF_SCRIPTS.keys() - {"resume", "class_name", "runner_class_name"}
+    common -= {"empirical_normalization"}
+    typed(**dict.fromkeys(common, "x"))
+    told = capsys.readouterr().err
+    assert all(f"agent.{key}" in told for key in common)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "told"),
+    [
+        ("resume", True, "A run goes on with --resume RUN"),
+        ("logger", "wandb", "Give --writer NAME"),
+        ("class_name", "my_lab:MyRunner", "The runner is rltrain's own"),
+        ("policy.init_noise_std", 0.3, "rsl_rl 5: agent.actor.distribution_cfg.init_std."),
+        ("policy.critic_hidden_dims", [8], "rsl_rl 5: agent.critic.hidden_dims."),
+        ("policy.activation", "elu", "rsl_rl 5: agent.actor.activation, and of critic."),
+    ],
+)
+def test_what_is_typed_and_would_change_the_training_is_refused(key, value, told, capsys):
+    with pytest.raises(UsageError) as refused:
+        typed(**{key: value})
+    assert str(refused.value).startswith(f"agent.{key}={value}: not read here. ")
+    assert told in str(refused.value)
+    typed(**{f"+{key}": value})
+    assert told in capsys.readouterr().err
+
+
+def test_an_algorithm_of_ones_own_is_refused_for_that():
+    with pytest.raises(UsageError, match=r"^an algorithm of one's own \(.*class_name=PPOAMP\)"):
+        typed(**{"algorithm.class_name": "PPOAMP", "+algorithm.schedule": "mine"})
 
 
 def test_keys_of_other_versions_are_left_to_the_migrations(tmp_path):
@@ -143,3 +185,32 @@ def test_options_of_any_shape_are_read():
         {"policy": [1]},
     ):
         keys(odd)
+
+
+LEGGED = """
+seed: 5
+runner_class_name: OnPolicyRunner
+policy: {init_noise_std: 0.7, actor_hidden_dims: [8], critic_hidden_dims: [8], activation: elu}
+algorithm: {num_learning_epochs: 2, num_mini_batches: 4, learning_rate: 2.0e-3, schedule: adaptive,
+  desired_kl: 0.02, gamma: 0.98, lam: 0.9, clip_param: 0.1, entropy_coef: 0.0, max_grad_norm: 2.0,
+  value_loss_coef: 0.5, use_clipped_value_loss: true}
+runner: {policy_class_name: ActorCritic, algorithm_class_name: PPO, num_steps_per_env: 12,
+  max_iterations: 7, save_interval: 3, experiment_name: walk, run_name: "", resume: true,
+  load_run: -1, checkpoint: -1, resume_path: null}
+"""
+
+
+def test_files_of_legged_gym_are_read(tmp_path, capsys):
+    path = tmp_path / "legged.yaml"
+    path.write_text(LEGGED)
+    task = {"library": "rsl_rl", "task": "rltrain/CartPoleContinuous-v1", "num_envs": 4}
+    made = make_plan({**task, "agent_config": str(path), "agent": {"algorithm.gamma": 0.97}})
+    assert (made.config.seed, made.iteration.steps, made.iteration.iterations) == (5, 12, 7)
+    assert made.config.agent["algorithm"]["gamma"] == 0.97
+    told = capsys.readouterr().err
+    assert "agent.resume: not read here. A run goes on with --resume RUN" in told
+    with pytest.raises(UsageError, match=r"runner\.max_iterations: .* 'agent\.max_iterations'\?"):
+        make_plan({**task, "agent_config": str(path), "agent": {"runner.max_iterations": 3}})
+    path.write_text(LEGGED.replace("num_mini_batches", "num_minibatches"))
+    with pytest.raises(UsageError, match="Did you mean 'num_mini_batches'"):
+        make_plan({**task, "agent_config": str(path)})

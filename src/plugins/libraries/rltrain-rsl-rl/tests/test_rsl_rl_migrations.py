@@ -10,7 +10,7 @@ from rsl_rl_stubs import VERSION, small_agent
 from rltrain.errors import UsageError
 from rltrain.options import get_dotted, set_dotted
 from rltrain_rsl_rl import migrations
-from rltrain_rsl_rl.migrations import upgrade_options
+from rltrain_rsl_rl.migrations import upgrade_options, without_sections
 
 POLICY = {
     "class_name": "ActorCritic",
@@ -162,3 +162,44 @@ def test_the_defaults_need_nothing_newer(monkeypatch):
     monkeypatch.setattr(migrations, "version", lambda name: "5.0.1")
     migrations.check_supported(small_agent())
     assert str(VERSION) >= "5.0.1"
+
+
+RUNNER = {"num_steps_per_env": 8, "max_iterations": 3, "save_interval": 5}
+ALGORITHM = {"learning_rate": 1e-3, "clip_param": 0.2}
+NAMES = {"policy_class_name": "ActorCriticRecurrent", "algorithm_class_name": "PPO"}
+OLD_RNN = {"rnn_type": "gru", "rnn_hidden_size": 16, "rnn_num_layers": 1}
+FLAT = {"seed": 1, **RUNNER, "policy": POLICY, "algorithm": {"class_name": "PPO", **ALGORITHM}}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        # legged_gym's, with the names of the classes in the runner's section, or without.
+        {
+            **{"seed": 1, "runner_class_name": "OnPolicyRunner", "policy": POLICY},
+            **{"algorithm": ALGORITHM, "runner": {**RUNNER, "algorithm_class_name": "PPO"}},
+        },
+        {"seed": 1, "policy": POLICY, "algorithm": ALGORITHM, "runner": RUNNER},
+        # Genesis' examples': a part of the runner's options are at the top level.
+        {
+            **{"seed": 1, "num_steps_per_env": 8, "save_interval": 5, "policy": POLICY},
+            **{"algorithm": {"class_name": "PPO", **ALGORITHM}, "runner": {"max_iterations": 3}},
+        },
+        # Of Hydra's users, with their own options beside it.
+        {"algo": {"algo": "ppo", **FLAT}, "training": {"device": None}},
+        FLAT,
+    ],
+)
+def test_options_in_sections_are_read_as_the_top_level(file):
+    read = without_sections(file)
+    assert not read.keys() & {"runner", "algo", *NAMES}
+    made = {key: upgrade_options(read)[key] for key in ("seed", *RUNNER, "actor", "critic")}
+    assert made == {"seed": 1, **RUNNER, "actor": ACTOR, "critic": CRITIC}
+    assert read["algorithm"] == {"class_name": "PPO", **ALGORITHM}
+
+
+def test_legged_gyms_recurrent_policies():
+    policy = {key: value for key, value in POLICY.items() if key != "class_name"} | OLD_RNN
+    read = without_sections({"policy": policy, "runner": {**RUNNER, **NAMES}})
+    actor = upgrade_options(read)["actor"]
+    assert (actor["class_name"], actor["rnn_hidden_dim"]) == ("RNNModel", 16)

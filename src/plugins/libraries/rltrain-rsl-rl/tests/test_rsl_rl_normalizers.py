@@ -114,9 +114,10 @@ def test_an_adapted_run_of_one_process_does_not():
     assert FakeWorld(2, torch=True).run(on_rank) == [4, None]
 
 
-def test_it_stops_learning_when_rsl_rls_does():
+@pytest.mark.parametrize(("until", "seen"), [(7, 8), (8, 8), (9, 16), (16, 16)])
+def test_it_stops_learning_when_rsl_rls_does(until, seen):
     def on_rank(group):
-        model = Model(until=10)
+        model = Model(until=until)
         pool = pooled(group, model)
         for _ in range(4):
             model.obs_normalizer.update(torch.randn(4, 3))
@@ -125,8 +126,8 @@ def test_it_stops_learning_when_rsl_rls_does():
         model.obs_normalizer.update(torch.randn(4, 3))
         return int(model.obs_normalizer.count), model.obs_normalizer.pending
 
-    # 8 rows are fewer than 10, 16 are not.
-    assert FakeWorld(2).run(on_rank) == [(16, None)] * 2
+    # Both ranks together have 8 rows at a time.
+    assert FakeWorld(2).run(on_rank) == [(seen, None)] * 2
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")

@@ -16,7 +16,6 @@ from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
 from rltrain_rsl_rl.options import (
     DEFAULTS,
-    OPTION_KEYS,
     set_observation_groups,
     without_options_of_other_classes,
 )
@@ -60,12 +59,13 @@ WHOLE = sorted(path for path in DEFAULTS.glob("*.yaml") if path.stem != "images"
 
 @pytest.mark.parametrize("file", WHOLE, ids=lambda path: path.stem)
 def test_defaults_are_complete(file):
-    from rltrain.options import flatten, load_yaml
+    from rltrain.options import load_yaml
+    from rltrain.options.agent import override_agent
 
     agent = load_yaml(str(file), "")
     needed = (*SPEC.required_keys, *SPEC.run_keys.values())
     assert all(get_dotted(agent, key, None) is not None for key in needed)
-    assert {key for key, _ in flatten(agent)} <= OPTION_KEYS
+    assert override_agent(agent, {}, SPEC, str(file), agent) == []
 
 
 @pytest.mark.parametrize(
@@ -129,6 +129,16 @@ def test_a_custom_algorithm_is_refused():
     agent = small_agent()
     agent["algorithm"]["class_name"] = "my_code:MyPPO"
     assert refused(agent) == ["an algorithm of one's own"]
+
+
+@pytest.mark.parametrize("name", ["own_nets:Wide", "own_nets.inner.Wide"])
+def test_the_module_of_a_model_must_be_found(monkeypatch, tmp_path, name):
+    agent = small_agent()
+    agent["critic"]["class_name"] = name
+    assert refused(agent) == ["a class of the critic that is not found"]
+    (tmp_path / "own_nets.py").write_text("raise SystemExit('is not imported before ranks start')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert refused(agent) == []
 
 
 @pytest.mark.parametrize("cnn", [{"norm": "batch"}, {"camera": {"norm": ["layer", "batch"]}}])
@@ -241,7 +251,7 @@ def test_recurrent_mini_batches_divide_the_environments():
 
 def test_a_number_of_steps_is_needed():
     agent = {**small_agent(), "num_steps_per_env": "many"}
-    with pytest.raises(UsageError, match=r"agent\.num_steps_per_env=many"):
+    with pytest.raises(UsageError, match=r"agent\.num_steps_per_env='many'"):
         SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=4))
 
 
@@ -256,9 +266,41 @@ def test_reasons_are_sentences():
 
 
 @pytest.mark.parametrize(
-    ("available", "found"), [(("policy", "critic"), "policy"), (("policy", "actor"), "actor")]
+    ("available", "given", "found"),
+    [
+        (("policy", "critic"), "actor", "policy"),  # As mjlab's files have it.
+        (("policy", "actor"), "actor", "actor"),
+        (("policy", "critic"), "state", "policy"),  # As MuJoCo Playground's.
+        (("policy", "critic"), "privileged_state", "critic"),
+    ],
 )
-def test_mjlabs_group_actor_is_policy_where_the_task_has_no_other(available, found):
-    options = {"algorithm": {}, "obs_groups": {"actor": ["actor"], "critic": ["policy", "actor"]}}
+def test_groups_of_other_names_are_those_of_the_task(available, given, found):
+    options = {"algorithm": {}, "obs_groups": {"actor": [given], "critic": ["policy", given]}}
     set_observation_groups(options, ("actor", "critic"), available)
     assert options["obs_groups"] == {"actor": [found], "critic": ["policy", found]}
+
+
+ASYMMETRIC = {"policy": ArrayInfo((3,)), "critic": ArrayInfo((6,))}
+
+
+def test_a_critic_reads_the_tasks_group_for_critics():
+    task = TaskInfo("any", "continuous", observations=ASYMMETRIC)
+    groups = SPEC.default_agent(task, "ppo")["obs_groups"]
+    assert groups == {"actor": ["policy"], "critic": ["critic"]}
+    taught = replace(task, observations={**ASYMMETRIC, "teacher": ArrayInfo((9,))})
+    groups = SPEC.default_agent(taught, "distillation")["obs_groups"]
+    assert groups == {"student": ["policy"], "teacher": ["teacher"]}
+
+
+@pytest.mark.parametrize("groups", [None, {}, {"critic": ["critic"]}, {"actor": ["actor"]}])
+def test_groups_that_the_task_has_are_fine(groups):
+    agent = {**small_agent(), "obs_groups": groups}
+    assert refused(agent, TaskInfo("any", "continuous", observations=ASYMMETRIC)) == []
+
+
+def test_groups_that_the_task_lacks_are_refused():
+    agent = {**small_agent(), "obs_groups": {"critic": ["policy", "height"]}}
+    message = r"critic=\['policy', 'height'\]: must name .* of the task, which are critic, policy\."
+    with pytest.raises(UsageError, match=message):
+        refused(agent, TaskInfo("any", "continuous", observations=ASYMMETRIC))
+    assert refused(agent, TaskInfo("any", "continuous")) == []

@@ -99,6 +99,9 @@ CASES = {
     "LSTM": Case(recurrent("lstm") | {"actor.rnn_num_layers": 2}),
     "GRU": Case(recurrent("gru")),
     "asymmetric, groups": Case(reading("speed", "policy"), GroupedEnv),
+    "mjlab's name of a group": Case(
+        reading("speed", "actor") | {"obs_groups.critic": ["actor", "critic"]}, GroupedEnv
+    ),
     "images and vectors": Case(
         {**IMAGES, **reading("eye", "speed", "policy"), "critic.class_name": "MLPModel"},
         GroupedEnv,
@@ -134,6 +137,10 @@ def load(checkpoint, agent, env):
     return RslRlLibrary().rltrain_load_policy(session)
 
 
+def adapted(env, case):
+    return RslRlEnv(env, "cpu", case.agent.get("clip_actions"), case.agent.get("obs_groups"))
+
+
 def change(model, env):
     """Change a model as training does: its parameters, and what its normalizer knows."""
     with torch.no_grad():
@@ -153,7 +160,7 @@ def make(tmp_path_factory):
         session = LocalSession(
             tmp_path_factory.mktemp("made"), case.agent, case.env(8, case.action)
         )
-        env = RslRlEnv(session.env, "cpu", case.agent.get("clip_actions"))
+        env = adapted(session.env, case)
         runner = SessionRunner(env, case.agent, session)
         change(runner.alg.get_policy(), env)
         runner.logger.init_logging_writer()  # Before 5.4, saving needs it.
@@ -182,18 +189,30 @@ def episodes(trained, env, act, reset):
         act: called with the step and rsl_rl's observations, returns the model's output.
         reset: called with the ended episodes.
     """
-    adapted = RslRlEnv(env, "cpu", trained.case.agent.get("clip_actions"))
+    stepped = adapted(env, trained.case)
     ended = inside = 0
     low, high = (torch.as_tensor(x) for x in (trained.case.action.low, trained.case.action.high))
     for step in range(14):
         seen = copy.deepcopy(env._observe())
-        _, _, dones, _ = adapted.step(act(step, adapted.get_observations()))
+        _, _, dones, _ = stepped.step(act(step, stepped.get_observations()))
         yield seen, env.actions[-1], dones.bool()
         inside += int(((env.actions[-1] != low) & (env.actions[-1] != high)).sum())
         reset(dones)
         ended += int(dones.sum())
     assert ended >= env.num_envs
     assert inside >= 14, "clamped actions are equal whatever the model outputs"
+
+
+def test_rsl_rl_sees_the_names_of_its_options_and_the_suite_its_own(make):
+    """Models and functions of a user's own, written for mjlab, read obs["actor"]."""
+    trained = make("mjlab's name of a group")
+    seen = set(trained.runner.env.get_observations().keys())
+    assert seen == {"actor", "eye", "speed", "critic"}
+    policy = trained.load()
+    assert policy.groups == tuple(policy.module().inputs) == ("speed", "policy")
+    assert set(make("asymmetric, groups").runner.env.get_observations().keys()) == set(
+        GroupedEnv(1)._observe()
+    )
 
 
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")

@@ -169,3 +169,16 @@ def test_the_intrinsic_return_is_that_of_episodes_that_have_ended():
         rewards.step(torch.tensor(added))
         rewards.finish_rollout(torch.zeros(1, 2, 1), torch.tensor(done).reshape(1, 2, 1))
         assert rewards.metrics() == {"Rnd/mean_intrinsic_reward": total, "Rnd/weight": 0.5}
+
+
+def test_each_steps_normalized_reward_has_the_weight_of_its_time():
+    """As rsl_rl has it: a schedule may change the weight within a rollout."""
+    rnd = SimpleNamespace(weight=0.0, reward_normalization=True, reward_normalizer=stock())
+    intrinsic = IntrinsicRewards(rnd, SingleProcess("cpu"))
+    steps, weights = rollouts()[0], torch.arange(1.0, 6.0)
+    for rewards, weight in zip(steps, weights.tolist(), strict=True):
+        rnd.weight = weight
+        intrinsic.step(rnd.reward_normalizer(rewards) * weight)
+    added = torch.zeros(5, 8, 1)
+    intrinsic.finish_rollout(added, torch.zeros(5, 8, 1))
+    torch.testing.assert_close(added.squeeze(-1), stepped(stock(), steps) * weights.unsqueeze(1))

@@ -29,6 +29,7 @@ def test_each_iteration_is_recorded(tmp_path, capsys):
     values = scalars[-1].values
     assert {"Loss/value", "Loss/surrogate", "Loss/learning_rate", "Policy/mean_std"} <= set(values)
     assert values["Episode/distance"] == 1.5
+    assert scalars[0].values["Episode/later"] > 2.0  # The first step has not logged it.
     assert all(type(value) is float for value in values.values())
     assert {"time/rollout", "time/update"} <= set(values)
     assert not [name for name in values if name.startswith(("Train/", "Perf/"))]
@@ -114,6 +115,26 @@ def test_a_resumed_run_continues_the_iteration_count(tmp_path):
     scalars = [item for item in session.records if isinstance(item, Scalars)]
     assert [(item.iteration, item.iterations) for item in scalars] == [(4, 5), (5, 5)]
     assert session.saved()[-1] == ("model_4.pt", 5)
+
+
+@pytest.mark.parametrize("model", ["actor", "critic"])
+def test_a_resumed_run_goes_on_with_recurrent_states(tmp_path, model):
+    agent = small_agent()
+    for name in ("actor", "critic"):
+        agent[name] |= {"class_name": "RNNModel", "rnn_type": "gru", "rnn_hidden_dim": 8}
+    first = LocalSession(tmp_path / "first", agent)
+    train(first)
+    state = first.rank_states["model_2.pt"]
+    session = LocalSession(
+        *(tmp_path / "second", agent),
+        checkpoint=tmp_path / "first/checkpoints/model_2.pt",
+        rank_state=state,
+    )
+    resumed = runner.SessionRunner(RslRlEnv(session.env, "cpu"), copy.deepcopy(agent), session)
+    resumed.connect()
+    saved = state["algorithm"][model]
+    assert saved.abs().sum() > 0
+    assert torch.equal(getattr(resumed.alg, model).get_hidden_state(), saved)
 
 
 def test_a_resumed_run_has_models_learning_rate_and_normalizer(tmp_path, monkeypatch):

@@ -12,8 +12,6 @@ from rltrain_skrl.plugin import RPO_OUTPUTS
 from rltrain_skrl.refusals import ACTING_MODEL, ALGORITHMS, DETERMINISTIC
 from rltrain_skrl.skrl1 import rename_states
 
-__all__ = ["acting_model", "acting_options", "check_parts", "draws", "without_noise"]
-
 
 def draws(options: Mapping[str, Any]) -> bool:
     """Return whether the agent of the Runner's options has a stochastic policy."""
@@ -30,11 +28,7 @@ def _algorithm(options: Mapping[str, Any]) -> str:
 
 
 def acting_options(agent: Mapping[str, Any], has_states: bool) -> dict[str, Any]:
-    """Return the Runner's options without what only training needs.
-
-    Raises:
-        UsageError: the agent is not one of this plugin's, or has no model that acts.
-    """
+    """Return the Runner's options without what only training needs."""
     options: dict[str, Any] = copy.deepcopy(dict(agent))
     if _algorithm(options) not in ALGORITHMS:
         raise UsageError(
@@ -65,11 +59,7 @@ def without_noise(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_parts(saved: Set[str], modules: Set[str], options: Mapping[str, Any]) -> None:
-    """Check that a checkpoint has the models and preprocessors of an agent.
-
-    Raises:
-        UsageError: it has others.
-    """
+    """Check that a checkpoint has the models and preprocessors of an agent."""
     ours, others = (
         {name for name in names if not name.endswith("optimizer")}
         - {PROGRESS, "value_preprocessor"}

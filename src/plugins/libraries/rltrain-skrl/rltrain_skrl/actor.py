@@ -15,8 +15,6 @@ from rltrain_skrl.acting import acting_model
 from rltrain_skrl.components import PolicyRunner
 from rltrain_skrl.conversion import Conversion
 
-__all__ = ["Actor", "Spaces"]
-
 Spaces = tuple[spaces.Space[Any], spaces.Space[Any]]
 """Of one environment's observations and actions, as the suite gives them."""
 
@@ -48,9 +46,6 @@ class Actor(ABC):
             space: of observations and actions.
             options: see `rltrain_skrl.acting.acting_options`.
             device: its name, such as "cpu".
-
-        Raises:
-            UsageError: the options do not fit skrl or the task.
         """
         self._configuration = bootstrap.configuration(World(device=device), self.framework)
         self.conversion = self.conversion_class(*space, self.device_of(device))

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from rltrain.session import Session
     from rltrain.types import TrainResult
 
-__all__ = ["SkrlLibrary"]
-
 
 class SkrlLibrary:
     """Trains with skrl's own Runner, agent and trainer."""

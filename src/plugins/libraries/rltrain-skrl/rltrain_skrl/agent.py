@@ -14,10 +14,9 @@ from gymnasium import spaces
 from rltrain.errors import StopTraining, fitting
 from rltrain.records import Scalars
 from rltrain.session import Session
-from rltrain_skrl.iterations import steps_per_iteration, total_iterations
+from rltrain_adapters import as_given
+from rltrain_skrl.iterations import RESTORED, steps_per_iteration, total_iterations
 from rltrain_skrl.skrl1 import rename_parts
-
-__all__ = ["ENVIRONMENT_INFO", "PROGRESS", "SessionAgent"]
 
 PROGRESS = "rltrain"
 """Name of our part of a checkpoint. Stock skrl skips it with a warning, like any unknown name."""
@@ -97,11 +96,7 @@ class SessionAgent(ABC):
 
     @abstractmethod
     def read(self, path: Path, trusted: bool) -> Mapping[str, Any]:
-        """Return a checkpoint's parts by name; only if it is trusted may it run code.
-
-        Raises:
-            UsageError: it is not trusted, and would; or it cannot be read.
-        """
+        """Return a checkpoint's parts by name; only if it is trusted may it run code."""
 
     @abstractmethod
     def load_parts(self, parts: Mapping[str, Any]) -> None:
@@ -160,11 +155,7 @@ class SessionAgent(ABC):
         self._update_seconds += time.perf_counter() - started
 
     def post_interaction(self, *, timestep: int, timesteps: int) -> None:
-        """Update if it is due, and end the iteration.
-
-        Raises:
-            StopTraining: the session says so, and the checkpoint is saved.
-        """
+        """Update if it is due, and end the iteration."""
         counted = self._counted(timestep, timesteps)
         super().post_interaction(**counted)  # type: ignore[misc]
         if (counted["timestep"] + 1) % self._steps:
@@ -229,11 +220,7 @@ class SessionAgent(ABC):
         )
 
     def resume(self, path: Path) -> None:
-        """Load a checkpoint of skrl. Every rank does.
-
-        Raises:
-            UsageError: it does not fit these options and this task.
-        """
+        """Load a checkpoint of skrl. Every rank does."""
         saved, known = (
             self.read(path, self._session.config.trust_checkpoint),
             self.checkpoint_modules,
@@ -243,15 +230,12 @@ class SessionAgent(ABC):
             unmatched = (parts.keys() ^ known.keys()) - {PROGRESS} - lacking
             if unmatched:
                 raise ValueError(f"only one of the two has {', '.join(sorted(unmatched))}")
-            self.load_parts(parts)
+            with as_given(self._session, self, RESTORED):
+                self.load_parts(parts)
             self._resumed_at = self.timesteps_done
             if self._session.rank_state is not None:
                 self.load_rank_state(self._session.rank_state)
 
     def timesteps_left(self) -> int:
-        """Return how many steps of every environment are left for the trainer.
-
-        Raises:
-            UsageError: the checkpoint was written at or after the run's end.
-        """
+        """Return how many steps of every environment are left for the trainer."""
         return self._session.iterations_left(self._total, self._progress.iteration) * self._steps

@@ -27,8 +27,6 @@ from typing import Any
 
 from rltrain.types import World
 
-__all__ = ["configuration", "configured", "import_skrl", "silence", "using"]
-
 _RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
 

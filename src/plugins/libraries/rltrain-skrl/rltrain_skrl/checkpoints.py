@@ -9,8 +9,6 @@ from rltrain.errors import UsageError, in_a_line
 from rltrain.unpickling import UnsafePickle, would_run_code
 from rltrain_adapters.unpickling import load_data
 
-__all__ = ["AGENT", "check_framework", "parts", "read_pickled"]
-
 AGENT = "an agent of skrl"
 """Added to the parts of every checkpoint that an agent of skrl wrote."""
 
@@ -34,11 +32,7 @@ def parts(path: str, trusted: bool = False) -> list[str] | str:
 
 
 def check_framework(path: Path, framework: str) -> None:
-    """Check that a checkpoint is one of a framework.
-
-    Raises:
-        UsageError: it is one of the other, or cannot be read.
-    """
+    """Check that a checkpoint is one of a framework."""
     try:
         found = "jax" if _is_pickled(path) else "torch"
     except OSError as error:
@@ -76,9 +70,6 @@ def read_pickled(path: Path, trusted: bool) -> dict[str, Any]:
     Args:
         path: the checkpoint.
         trusted: whether to build whatever the file names, which may run any code.
-
-    Raises:
-        UsageError: it cannot be read, or would run code.
     """
     try:
         return _unpickled(path, trusted)
@@ -87,11 +78,7 @@ def read_pickled(path: Path, trusted: bool) -> dict[str, Any]:
 
 
 def _unpickled(path: Path, trusted: bool) -> dict[str, Any]:
-    """Return the parts of a checkpoint.
-
-    Raises:
-        ValueError: it cannot be read, or would run code; the message is one sentence.
-    """
+    """Return the parts of a checkpoint."""
     try:
         loaded = load_data(path.read_bytes(), trusted)
     except UnsafePickle as error:

@@ -6,26 +6,18 @@ Only this file and `runner.py` use the private methods of the Runner; the contra
 from __future__ import annotations
 
 import copy
-import dataclasses
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import Any
 
 from gymnasium import spaces
 
-from rltrain.errors import UsageError, suggest
+from rltrain.errors import UsageError
 from rltrain_skrl.conversion import Conversion
-
-__all__ = ["CheckedRunner", "PolicyRunner"]
 
 
 class CheckedRunner:
     """Mixin for skrl's Runner of a framework: wrong options are a `UsageError`."""
-
-    experiment_options: ClassVar[type[Any]]
-    trainer_options: ClassVar[type[Any]]
-    dropped_options: ClassVar[frozenset[str]] = frozenset()
-    """Of the agent: known, and left out by skrl's Runner itself."""
 
     def _component(self, name: str) -> Any:
         try:
@@ -44,12 +36,6 @@ class CheckedRunner:
     def _generate_agent(
         self, env: Any, cfg: dict[str, Any], models: dict[str, dict[str, Any]]
     ) -> Any:
-        agent_cfg = self._component(f"{cfg['agent']['class']}_CFG")
-        also = {"class", "rewards_shaper_scale"} | self.dropped_options
-        _check_keys("agent.agent", cfg["agent"], agent_cfg, also=also)
-        experiment = cfg["agent"].get("experiment") or {}
-        _check_keys("agent.agent.experiment", experiment, self.experiment_options)
-        _check_keys("agent.trainer", cfg["trainer"], self.trainer_options, also={"class"})
         cfg["memory"] = {"class": "RandomMemory", "memory_size": -1, **(cfg.get("memory") or {})}
         return super()._generate_agent(env, cfg, models)  # type: ignore[misc]
 
@@ -61,12 +47,7 @@ class PolicyRunner(CheckedRunner):
     """
 
     def __init__(self, options: Mapping[str, Any], conversion: Conversion) -> None:
-        """Build the agent of the Runner's options.
-
-        Args:
-            options: the Runner's.
-            conversion: has the spaces, and the device.
-        """
+        """Build the agent of the Runner's options."""
         # Not skrl's own constructor, which seeds every generator of the process.
         self._verbose = False
         self._env = SimpleNamespace(
@@ -86,15 +67,6 @@ class PolicyRunner(CheckedRunner):
     def agent(self) -> Any:
         """The agent, an instance of skrl's own class."""
         return self._agent
-
-
-def _check_keys(
-    where: str, options: Mapping[str, Any], known: Any, also: Set[str] = frozenset()
-) -> None:
-    fields = {field.name for field in dataclasses.fields(known)} | also
-    for key in options:
-        if key not in fields:
-            raise UsageError(f"{where}.{key}: skrl has no such option.{suggest(key, fields)}")
 
 
 def _check_clipped(models: Mapping[str, Any], space: spaces.Space[Any]) -> None:

@@ -9,8 +9,6 @@ from gymnasium import spaces
 
 from rltrain_skrl.spaces import as_floats, observation_groups
 
-__all__ = ["Conversion"]
-
 
 class Conversion(ABC):
     """Makes observations flat, (N, D), and gives actions the shape and dtype of the task.
@@ -28,11 +26,7 @@ class Conversion(ABC):
     def __init__(
         self, observation_space: spaces.Space[Any], action_space: spaces.Space[Any], device: Any
     ) -> None:
-        """Convert the arrays of a task with these spaces of one environment.
-
-        Raises:
-            UsageError: the observations are groups, and none is `policy`.
-        """
+        """Convert the arrays of a task with these spaces of one environment."""
         groups, self.grouped, self._joined = observation_groups(observation_space)
         self.device = device
         self.action_space = action_space

@@ -10,8 +10,6 @@ from gymnasium.vector import VectorEnv
 
 from rltrain_skrl.conversion import Conversion
 
-__all__ = ["FINAL", "SessionEnv", "replace_next_observations"]
-
 FINAL = "final"
 """Key of `info` with (observations, states, mask): the final observations of ended episodes."""
 
@@ -31,9 +29,6 @@ class SessionEnv:
             env: with arrays of the framework on `device`, and SAME_STEP autoreset.
             device: this rank's device, as the framework knows it.
             log_key: the key of `info` under which skrl's trainer looks for metrics.
-
-        Raises:
-            UsageError: the observations are groups, and none is `policy`.
         """
         super().__init__(env)  # type: ignore[call-arg]
         self._device = device

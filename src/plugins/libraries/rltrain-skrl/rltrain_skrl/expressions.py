@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 import re
 
-__all__ = ["only_computes"]
-
 _KEYS = ("input", "output", "exploration_scheduler")
 """Options that are expressions."""
 

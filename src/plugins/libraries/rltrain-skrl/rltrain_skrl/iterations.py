@@ -10,17 +10,25 @@ from rltrain.errors import UsageError
 from rltrain.options import get_dotted
 from rltrain.types import Iteration
 
-__all__ = [
-    "ON_POLICY",
-    "iteration",
-    "memory_size",
-    "mini_batches",
-    "steps_per_iteration",
-    "total_iterations",
-]
-
 ON_POLICY = ("ppo", "rpo", "a2c")
 """The agents that learn from whole rollouts and discard them afterwards."""
+
+_SCHEDULES = ("scheduler", "scheduler._schedule", "policy_scheduler", "critic_scheduler")
+_RATES = ("learning_rate", "policy_learning_rate", "value_learning_rate", "critic_learning_rate")
+RESTORED = {
+    "agent.learning_rate": (
+        *("optimizer.lr", "policy_optimizer.lr", "critic_optimizer.lr", "entropy_optimizer.lr"),
+        *(f"{name}.{rates}" for name in _SCHEDULES for rates in ("base_lrs", "_last_lr")),
+        *_RATES,  # In jax.
+    ),
+    "agent.learning_rate_scheduler_kwargs.*": (
+        *(f"{name}.*" for name in _SCHEDULES),
+        *(f"{name}._*" for name in _SCHEDULES),
+    ),
+    "agent.initial_entropy_value": ("log_entropy_coefficient.data", "log_entropy"),
+    "models.policy.initial_log_std": ("policy.log_std_parameter.data",),
+}
+"""Options that a checkpoint holds too, and where an agent has them; see `as_given`."""
 
 _ROLLOUTS = 16
 """skrl's own default of `agent.rollouts`, the same for all of its agents."""
@@ -43,9 +51,6 @@ def steps_per_iteration(agent: Mapping[str, Any]) -> int:
 
     Args:
         agent: the section `agent` of the options.
-
-    Raises:
-        UsageError: `rollouts` is not a number of steps.
     """
     if str(agent.get("class")).lower() in ON_POLICY:
         return _count(agent, "rollouts", _ROLLOUTS)
@@ -68,19 +73,15 @@ def total_iterations(config: RunConfig) -> int:
         return config.max_iterations
     timesteps = get_dotted(config.agent, "trainer.timesteps", _TIMESTEPS)
     if isinstance(timesteps, bool) or not isinstance(timesteps, (int, float)):
-        raise UsageError(f"agent.trainer.timesteps={timesteps}: give a number.")
+        raise UsageError(f"agent.trainer.timesteps={timesteps!r}: give a number.")
     return max(1, int(timesteps) // steps_per_iteration(config.agent["agent"]))
 
 
 def memory_size(agent: Mapping[str, Any]) -> int:
-    """Return the size of the memory in steps of every environment; -1 means the rollout.
-
-    Raises:
-        UsageError: it is not a number of steps.
-    """
+    """Return the size of the memory in steps of every environment; -1 means the rollout."""
     size = get_dotted(agent, "memory.memory_size", -1)
     if isinstance(size, bool) or not isinstance(size, int):
-        raise UsageError(f"agent.memory.memory_size={size}: give a whole number.")
+        raise UsageError(f"agent.memory.memory_size={size!r}: give a whole number.")
     return size
 
 
@@ -122,5 +123,5 @@ def _image_bytes(config: RunConfig) -> int:
 def _count(agent: Mapping[str, Any], key: str, default: int) -> int:
     value = agent.get(key, default)
     if not isinstance(value, int) or value < 1:
-        raise UsageError(f"agent.agent.{key}={value}: give a whole number, from 1.")
+        raise UsageError(f"agent.agent.{key}={value!r}: give a whole number, from 1.")
     return value

@@ -11,8 +11,6 @@ import numpy as np
 from rltrain_skrl.moment_pool import MomentPool
 from rltrain_skrl.scaler import Unscaled
 
-__all__ = ["PooledMemory", "ReplayMemory", "RolloutMemory"]
-
 Rows = dict[str, Any]
 """Rows of a mini-batch, by the names of their tensors."""
 
@@ -32,12 +30,7 @@ class PooledMemory:
     filled: bool
 
     def __init__(self, *, pool: MomentPool, **options: Any) -> None:
-        """Make an empty memory.
-
-        Args:
-            pool: the one of the scalers.
-            options: skrl's own.
-        """
+        """Make an empty memory."""
         super().__init__(**options)
         self._pool = pool
         self.scalers: dict[str, Any] = {}
@@ -161,11 +154,7 @@ class ReplayMemory(PooledMemory):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `get_state` returned.
-
-        Raises:
-            ValueError: the buffer had another size.
-        """
+        """Restore what `get_state` returned."""
         for name, tensor in self.tensors.items():
             held, shape = state["tensors"][name], tuple(tensor.shape)
             full, more = len(held) == len(tensor), len(held) > len(tensor)

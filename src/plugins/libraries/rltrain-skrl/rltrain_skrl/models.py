@@ -5,8 +5,6 @@ from __future__ import annotations
 import types
 from typing import Any
 
-__all__ = ["extend"]
-
 
 def extend(model: Any, mixin: type[Any]) -> None:
     """Move a model to a subclass of its class, with a mixin before it.

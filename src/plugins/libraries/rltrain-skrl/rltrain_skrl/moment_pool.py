@@ -7,8 +7,6 @@ from typing import Any
 
 from rltrain.types import ProcessGroup
 
-__all__ = ["MomentPool"]
-
 Batch = tuple[Any, Any]
 """Data of shape (B, D), and a reference near it of shape (D,), equal on all ranks."""
 

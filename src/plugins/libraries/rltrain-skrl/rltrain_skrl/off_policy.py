@@ -12,8 +12,6 @@ import numpy as np
 from rltrain.errors import UsageError
 from rltrain_skrl.agent import SessionAgent
 
-__all__ = ["ActionNoise", "OffPolicy"]
-
 
 class OffPolicy(SessionAgent):
     """Mixin for an agent of skrl that has a replay buffer.
@@ -65,11 +63,7 @@ class OffPolicy(SessionAgent):
         return {**(super().rank_state() or {}), "noise": self.get_noise(), "memory": memory}
 
     def load_rank_state(self, state: dict[str, Any]) -> None:
-        """Restore what `rank_state` returned on this rank.
-
-        Raises:
-            UsageError: the replay buffer has another size now.
-        """
+        """Restore what `rank_state` returned on this rank."""
         super().load_rank_state(state)
         self.set_noise(state["noise"])
         if state["memory"] is None:
@@ -87,9 +81,6 @@ class OffPolicy(SessionAgent):
 
         A replay buffer that was not saved starts empty: the policy fills it for `learning_starts`
         steps again before learning resumes.
-
-        Raises:
-            UsageError: it does not fit these options and this task.
         """
         super().resume(path)
         if len(self.memory):
@@ -107,11 +98,7 @@ class ActionNoise(OffPolicy):
     """Mixin for an agent of skrl that adds noise to the actions of a deterministic policy."""
 
     def __init__(self, **components: Any) -> None:
-        """Build skrl's agent; see `SessionAgent`.
-
-        Raises:
-            UsageError: there is noise, and the task's actions have no bounds to clip them to.
-        """
+        """Build skrl's agent; see `SessionAgent`."""
         super().__init__(**components)
         if self.noises and not self.action_space.is_bounded():  # type: ignore[attr-defined]
             name = type(self).__name__.removeprefix("Session")

@@ -6,8 +6,6 @@ from typing import Any, ClassVar
 
 from rltrain_skrl.agent import SessionAgent
 
-__all__ = ["EarlyStopping"]
-
 
 class EarlyStopping(SessionAgent):
     """Mixin for an agent of skrl that ends an epoch when the KL divergence is too high."""

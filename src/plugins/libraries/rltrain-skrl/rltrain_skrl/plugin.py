@@ -14,63 +14,12 @@ from rltrain.specs import LibrarySpec, Spec
 from rltrain.types import TaskInfo
 from rltrain_adapters import MANY_ENVS
 from rltrain_skrl.expressions import only_computes
-from rltrain_skrl.iterations import ON_POLICY, iteration
+from rltrain_skrl.iterations import ON_POLICY, RESTORED, iteration
+from rltrain_skrl.keys import keys, unread
 from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS, REFUSES
 from rltrain_skrl.words import words
 
-__all__ = ["RPO_OUTPUTS", "default_agent", "in_jax", "rltrain_provides"]
-
 _DEFAULTS = Path(__file__).parent / "defaults"
-
-_AGENT_OPTIONS = (
-    "alpha",
-    "rollouts",
-    "learning_epochs",
-    "mini_batches",
-    "discount_factor",
-    "gae_lambda",
-    "learning_rate",
-    "learning_rate_scheduler",
-    "learning_rate_scheduler_kwargs",
-    "observation_preprocessor",
-    "observation_preprocessor_kwargs",
-    "state_preprocessor",
-    "state_preprocessor_kwargs",
-    "value_preprocessor",
-    "value_preprocessor_kwargs",
-    "grad_norm_clip",
-    "ratio_clip",
-    "value_clip",
-    "entropy_loss_scale",
-    "value_loss_scale",
-    "kl_threshold",
-    "time_limit_bootstrap",
-    "mixed_precision",
-    "experiment.checkpoint_interval",
-    "experiment.wandb",
-)
-_REPLAY_OPTIONS = (
-    "gradient_steps",
-    "batch_size",
-    "polyak",
-    "random_timesteps",
-    "learning_starts",
-    "learn_entropy",
-    "initial_entropy_value",
-    "target_entropy",
-    "exploration_noise",
-    "exploration_noise_kwargs",
-    "exploration_scheduler",
-    "smooth_regularization_noise",
-    "smooth_regularization_noise_kwargs",
-    "smooth_regularization_clip",
-    "policy_delay",
-    "update_interval",
-    "target_update_interval",
-    "experiment.write_interval",
-)
-_TRAINER_OPTIONS = ("timesteps", "render_interval", "environment_info")
-_MEMORY_OPTIONS = ("memory_size", "replacement", "save_replay_buffer")
 
 _RPO_OUTPUT = "ACTIONS + inputs.get('alpha', 0.0) * (2.0 * torch.rand_like(ACTIONS) - 1.0)"
 """The output of RPO's policy in the default options: skrl leaves its noise to the model."""
@@ -98,16 +47,6 @@ _BYTES = " / 255"
 _CHANNELS_FIRST = re.compile(r"permute\((?P<images>\S+), \(0, 3, 1, 2\)\)")
 """Moves the channels of images first in the inputs of models for torch. flax's convolutions want
 them last, which is how tasks give them."""
-
-OPTION_KEYS = frozenset(
-    [
-        *(f"agent.{key}" for key in (*_AGENT_OPTIONS, *_REPLAY_OPTIONS, "rewards_shaper_scale")),
-        *(f"trainer.{key}" for key in _TRAINER_OPTIONS),
-        *(f"memory.{key}" for key in _MEMORY_OPTIONS),
-    ]
-)
-"""Options of skrl that have an effect here. Its folders, its writer's interval, its progress bar
-and the like have none: the session owns these."""
 
 
 def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
@@ -187,11 +126,13 @@ def rltrain_provides() -> Iterable[Spec]:
             default_agent=default_agent,
             convert_defaults={"jax": in_jax},
             required_keys=("models", "agent.class", "trainer"),
-            option_keys=OPTION_KEYS,
             same_kinds=True,
+            keys=keys,
             words=words,
+            unread=unread,
             harmless=only_computes,
             run_keys={"seed": "seed"},
+            restored=RESTORED,
             refuses=REFUSES,
             iteration=iteration,
             read_checkpoint="rltrain_skrl.checkpoints:parts",

@@ -24,8 +24,6 @@ from rltrain_skrl.skrl1 import rename_parts
 from rltrain_skrl.spaces import observation_groups
 from rltrain_torch.policy import array_info
 
-__all__ = ["SkrlPolicy"]
-
 
 class SkrlPolicy(ABC):
     """A trained agent of skrl; see `rltrain.policy.Policy`.
@@ -40,11 +38,7 @@ class SkrlPolicy(ABC):
     actor_class: ClassVar[type[Actor]]
 
     def __init__(self, session: Session) -> None:
-        """Build the agent of a session's options, and load the session's checkpoint.
-
-        Raises:
-            UsageError: the options or the checkpoint do not fit skrl or the task.
-        """
+        """Build the agent of a session's options, and load the session's checkpoint."""
         env, path = session.env, session.checkpoint
         assert path is not None, "the caller names a checkpoint"
         # Copies: skrl draws from spaces, and an exported policy holds their bounds.
@@ -99,11 +93,7 @@ class SkrlPolicy(ABC):
         """Do nothing: this plugin's agents have no recurrent state."""
 
     def module(self) -> PolicyModule:
-        """Return the policy as one function of arrays, in float32 whatever `mixed_precision` is.
-
-        Raises:
-            UsageError: an observation group is no array.
-        """
+        """Return the policy as one function of arrays, in float32 whatever `mixed_precision` is."""
         space = self._spaces[0]
         of_task = space.spaces if isinstance(space, spaces.Dict) else {"policy": space}
         for name in self.groups:

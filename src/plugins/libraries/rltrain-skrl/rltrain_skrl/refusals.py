@@ -10,8 +10,6 @@ from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
 from rltrain_skrl.iterations import ON_POLICY, memory_size
 
-__all__ = ["ACTING_MODEL", "ACTS_IN", "ALGORITHMS", "DETERMINISTIC", "REFUSES"]
-
 ACTS_IN = {
     "rpo": "continuous",
     "sac": "continuous",
@@ -42,17 +40,6 @@ _CORRELATED = "multivariategaussianmixin"
 
 _RECURRENT = ("a2c_rnn", "ddpg_rnn", "ppo_rnn", "rpo_rnn", "sac_rnn", "td3_rnn", "trpo_rnn")
 """skrl's recurrent agents, by the names of their modules."""
-
-_SCALERS, _NOISES = ("RunningStandardScaler",), ("GaussianNoise", "OrnsteinUhlenbeckNoise")
-_NAMES = {
-    "learning_rate_scheduler": ("KLAdaptiveLR",),
-    "observation_preprocessor": _SCALERS,
-    "state_preprocessor": _SCALERS,
-    "value_preprocessor": _SCALERS,
-    "exploration_noise": _NOISES,
-    "smooth_regularization_noise": _NOISES,
-}
-"""Options that name a class, and the names that skrl's Runner knows."""
 
 _INSTEAD = "Set agent.agent.class to PPO, or to another of --algorithm's, with options for it."
 
@@ -85,14 +72,6 @@ def _has_no_size(config: RunConfig, task: TaskInfo) -> bool:
 def _ignores_images(config: RunConfig, task: TaskInfo) -> bool:
     replays = _class(config) in ALGORITHMS and _class(config) not in ON_POLICY
     return replays and task.has_images and "conv2d" not in str(config.agent.get("models"))
-
-
-def _unknown_class(config: RunConfig, task: TaskInfo) -> bool:
-    """Whether an option names a class that skrl's Runner does not import."""
-    named = {key: _agent(config, key) for key in _NAMES}
-    # A value with a call is an expression, which the Runner evaluates.
-    names = {key: x for key, x in named.items() if isinstance(x, str) and "(" not in x}
-    return any(x not in (*_NAMES[key], "None") for key, x in names.items())
 
 
 def _agent_refusal(name: str, reason: str, instead: str = _INSTEAD) -> Refusal:
@@ -146,9 +125,10 @@ REFUSES = (
             _class(config) not in (*ALGORITHMS, *_RECURRENT)
             and f"agent.class={_class(config).upper()}" not in {agent.name for agent in _AGENTS}
         ),
-        reason=f"Of skrl's agents this plugin adapts {', '.join(ALGORITHMS).upper()}: the "
-        "others average gradients, save or log in other places.",
+        reason=f"rltrain runs subclasses of skrl's {', '.join(ALGORITHMS).upper()}, and has none "
+        "of another agent.",
         instead="Set agent.agent.class to one of these, with options for it.",
+        option="agent.class",
     ),
     Refusal(
         name="an agent for another kind of action",
@@ -156,6 +136,7 @@ REFUSES = (
         reason="RPO, SAC, TD3 and DDPG act in continuous action spaces, DQN and DDQN in discrete "
         "ones.",
         instead="Use --algorithm ppo, or an algorithm for the task's actions.",
+        option="agent.class",
     ),
     Refusal(
         name="DQN or DDQN without an exploration_scheduler",
@@ -186,14 +167,6 @@ REFUSES = (
         instead="Set agent.memory.memory_size: steps of every environment that are kept.",
     ),
     Refusal(
-        name="a class that skrl's Runner does not know",
-        applies=_unknown_class,
-        reason="Of schedulers, preprocessors and noises it knows "
-        "KLAdaptiveLR, RunningStandardScaler, GaussianNoise and OrnsteinUhlenbeckNoise, by these "
-        "names.",
-        instead="Use one of them, or null.",
-    ),
-    Refusal(
         name="Weights & Biases by skrl",
         applies=lambda config, task: bool(_agent(config, "experiment.wandb")),
         reason="skrl would start it on every rank.",
@@ -215,6 +188,7 @@ REFUSES = (
         reason="The policy's class (agent.models.policy.class) does not fit the task's actions.",
         instead="Use GaussianMixin for continuous actions, CategoricalMixin for discrete ones, "
         "MultiCategoricalMixin for several discrete ones.",
+        option="models.policy.class",
     ),
 )
 """In the order in which they are checked: the first that applies is reported."""

@@ -18,8 +18,6 @@ from rltrain_skrl.moment_pool import MomentPool
 from rltrain_skrl.skrl1 import rename_states
 from rltrain_skrl.workarounds import restored_hash_seed
 
-__all__ = ["BaseSessionRunner", "by_algorithm", "runner_options"]
-
 _PREPROCESSORS = ("observation_preprocessor", "state_preprocessor", "value_preprocessor")
 
 
@@ -45,11 +43,7 @@ class BaseSessionRunner(CheckedRunner):
     trainer: Any
 
     def __init__(self, session: Session) -> None:
-        """Build models, agent and trainer; load the checkpoint; start the stream `learner`.
-
-        Raises:
-            UsageError: the options or the checkpoint do not fit skrl or the task.
-        """
+        """Build models, agent and trainer; load the checkpoint; start the stream `learner`."""
         self._session = session
         skips = session.config.on_nonfinite == "skip"
         self._pool = MomentPool(session.group, self.pool_moments, on_one_rank=skips)

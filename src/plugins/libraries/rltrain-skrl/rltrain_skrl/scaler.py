@@ -9,8 +9,6 @@ from typing import Any, ClassVar
 
 from rltrain_skrl.moment_pool import MomentPool
 
-__all__ = ["PooledScaler", "Unscaled"]
-
 
 class PooledScaler:
     """Mixin for skrl's scaler: updated with the moments of all ranks' data before it is used.
@@ -25,13 +23,7 @@ class PooledScaler:
     running_mean: Any
 
     def __init__(self, size: Any, *, pool: MomentPool, **kwargs: Any) -> None:
-        """Make a scaler.
-
-        Args:
-            size: as in skrl.
-            pool: pools the moments of the data it is trained on.
-            kwargs: skrl's own options.
-        """
+        """Make a scaler."""
         super().__init__(size, **kwargs)  # type: ignore[call-arg]
         self._pool = pool
 

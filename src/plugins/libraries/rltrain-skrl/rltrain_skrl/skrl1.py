@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
-__all__ = ["rename_parts", "rename_states"]
-
 _STATES = re.compile(r"\bSTATES\b")
 _OBSERVATIONS = re.compile(r"\bOBSERVATIONS\b")
 
@@ -51,10 +49,6 @@ def rename_parts(
     saved: Mapping[str, Any], known: Set[str]
 ) -> tuple[Mapping[str, Any], frozenset[str]]:
     """Return the parts of a checkpoint, those of skrl 1 under the names of skrl 2.
-
-    Args:
-        saved: a checkpoint's parts by name.
-        known: the names of an agent's parts.
 
     Returns:
         The parts, and the names of those that the agent has and skrl 1 had not.

@@ -10,8 +10,6 @@ from gymnasium import spaces
 from rltrain.errors import UsageError
 from rltrain_adapters import is_image
 
-__all__ = ["Groups", "as_floats", "holds_bytes", "observation_groups"]
-
 
 class Groups(NamedTuple):
     """The observations of a task, as skrl gets them."""
@@ -29,9 +27,6 @@ def observation_groups(space: spaces.Space[Any]) -> Groups:
 
     The group `policy` of a `Dict` space is skrl's observations, the group `critic` its states. If
     there are groups of images too, skrl's observations are a `Dict` of `policy` and these.
-
-    Raises:
-        UsageError: the observations are groups, and none is `policy`.
     """
     if not isinstance(space, spaces.Dict):
         return Groups({"policy": space}, False, False)

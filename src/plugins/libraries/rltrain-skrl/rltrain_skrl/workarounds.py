@@ -11,8 +11,6 @@ from collections.abc import Iterator
 
 from rltrain_skrl.agent import SessionAgent
 
-__all__ = ["SacMetrics", "restored_hash_seed"]
-
 
 @contextlib.contextmanager
 def restored_hash_seed() -> Iterator[None]:

@@ -123,6 +123,7 @@ class FakeSession:
         self.should_stop = self.should_save = False
         self.checkpoint = Path(self.config.checkpoint) if self.config.checkpoint else None
         self.rank_state: Any = None
+        self.given_anew: tuple[str, ...] = ()
         self.resuming_exactly = False
         self.stop_at = stop_at
         self.records: list[Scalars] = []

@@ -19,13 +19,12 @@ from rltrain_skrl.iterations import (
     steps_per_iteration,
     total_iterations,
 )
-from rltrain_skrl.plugin import OPTION_KEYS, rltrain_provides
-from rltrain_skrl.refusals import ALGORITHMS
+from rltrain_skrl.plugin import rltrain_provides
 
 skrl = bootstrap.import_skrl()
 
 from skrl.agents.torch.a2c import A2C  # noqa: E402
-from skrl.agents.torch.base import Agent, ExperimentCfg  # noqa: E402
+from skrl.agents.torch.base import Agent  # noqa: E402
 from skrl.agents.torch.ppo import PPO, PPO_CFG  # noqa: E402
 from skrl.agents.torch.rpo import RPO  # noqa: E402
 from skrl.memories.torch import RandomMemory  # noqa: E402
@@ -168,23 +167,6 @@ def options_of(algorithm):
     """Return the dataclass of an agent's options."""
     module = importlib.import_module(f"skrl.agents.torch.{algorithm}")
     return getattr(module, f"{algorithm.upper()}_CFG")
-
-
-def test_option_keys_are_options_of_the_installed_version():
-    agents = set.union(*(fields(options_of(algorithm)) for algorithm in ALGORITHMS)) - {
-        "experiment",
-        "rewards_shaper",
-    }
-    known = {f"agent.{name}" for name in agents}
-    known |= {f"agent.experiment.{name}" for name in fields(ExperimentCfg)}
-    known |= {f"trainer.{name}" for name in fields(SequentialTrainerCfg)}
-    known |= {f"memory.{name}" for name in inspect.signature(RandomMemory).parameters}
-    # The Runner's own, and ours.
-    known |= {"agent.rewards_shaper_scale", "memory.save_replay_buffer"}
-    assert "rewards_shaper_scale" in inspect.getsource(Runner._process_cfg)
-    assert known >= OPTION_KEYS
-    agent = {key for key in known if key.startswith("agent.") and "experiment" not in key}
-    assert agent <= OPTION_KEYS, "skrl has new options"
 
 
 def test_the_plan_knows_the_defaults_of_the_installed_version():

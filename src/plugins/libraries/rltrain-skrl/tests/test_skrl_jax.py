@@ -19,7 +19,7 @@ import numpy as np
 
 from rltrain import hookimpl
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoints import read_state
+from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld, differing
 from rltrain.types import TaskInfo
 from rltrain_skrl import checkpoints
@@ -209,7 +209,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
     assert [run.result.iterations for run in rest] == [2, 2]
     one, other = (run[0].result.checkpoint for run in (whole, rest))
     assert trees(one) == trees(other)
-    states = [read_state(Path(path)) for path in (one, other)]
+    states = [Checkpoint(Path(path)).state for path in (one, other)]
     assert states[0]["ranks"] == states[1]["ranks"], "keys, generators, environments"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("jax")
@@ -98,3 +100,10 @@ def test_each_rank_samples_from_its_own_key_and_resumes_with_it():
     (first, again), (other, _) = FakeWorld(2, rank_local=PLACE).run(drawn)
     assert np.array_equal(first, again)
     assert not np.allclose(first, other)
+
+
+def test_each_part_of_a_rank_draws_numbers_of_its_own():
+    parts = [SimpleNamespace(_key=None, _i=0), SimpleNamespace(_g_key=None, _g_i=0)]
+    set_keys(parts, jax.random.PRNGKey(0))
+    (one, _), (other, _) = get_keys(parts)
+    assert not np.array_equal(one, other)

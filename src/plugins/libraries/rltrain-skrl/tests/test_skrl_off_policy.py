@@ -15,6 +15,7 @@ from rltrain.testing import make_config
 from rltrain.types import TaskInfo
 from rltrain_skrl import bootstrap
 from rltrain_skrl.adapter import SkrlLibrary
+from rltrain_skrl.off_policy import OffPolicy
 from rltrain_skrl.plugin import default_agent
 from rltrain_skrl.refusals import REFUSES
 from rltrain_skrl.runner import runner_options
@@ -170,3 +171,17 @@ def test_a_checkpoint_loads_in_stock_skrl(algorithm):
     for role, model in stock.agent.models.items():
         for mine, other in zip(session.wrapped[role].parameters(), model.parameters(), strict=True):
             assert torch.equal(mine, other)
+
+
+def test_an_empty_buffer_is_filled_again_before_learning_resumes(monkeypatch):
+    first = train(FakeSession(Corridor(8), replay_agent("ddpg"), max_iterations=1))
+    path = first.run_folder.checkpoints / first.saved[-1][0]
+    learned = []
+    stock = AGENTS["ddpg"].__mro__[AGENTS["ddpg"].__mro__.index(OffPolicy) + 1]
+    monkeypatch.setattr(
+        stock, "update", lambda self, *, timestep, timesteps: learned.append(timestep)
+    )
+    options = replay_agent("ddpg", learning_starts=4)
+    train(FakeSession(Corridor(8), options, max_iterations=2, checkpoint=str(path)))
+    # The first iteration had the steps 0 to 5.
+    assert learned == [10, 11]

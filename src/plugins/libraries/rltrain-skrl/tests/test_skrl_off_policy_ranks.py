@@ -12,7 +12,7 @@ from skrl_fakes import PLACE
 
 from rltrain import hookimpl
 from rltrain.errors import DivergenceError, UsageError
-from rltrain.storage.checkpoints import read_state
+from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld, differing
 
 ALGORITHMS = ("sac", "td3", "ddpg", "dqn", "ddqn")
@@ -120,7 +120,7 @@ def test_a_run_with_a_saved_buffer_resumes_bit_for_bit(train, algorithm, more):
     ended = Path(rest[0].result.checkpoint)
     assert ended.name == expected.name == f"agent_{5 * STEPS}.pt"
     assert ended.read_bytes() == expected.read_bytes()
-    assert read_state(ended) == read_state(expected)
+    assert Checkpoint(ended).state == Checkpoint(expected).state
 
 
 @pytest.mark.long

@@ -6,13 +6,16 @@ import functools
 import itertools
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from gymnasium import spaces
 from skrl_fakes import PLACE
 
 from rltrain.testing import FakeWorld, differing
 from rltrain_skrl import bootstrap
+from rltrain_skrl.agent import SessionAgent
 from rltrain_skrl.iterations import ON_POLICY
 from rltrain_skrl.moment_pool import MomentPool
 from rltrain_skrl.torch.divergence import SharedThreshold
@@ -193,13 +196,30 @@ def test_the_mean_over_ranks_is_compared_with_the_threshold():
         threshold = SharedThreshold(0.5, group)
         high, low = torch.tensor(0.9), torch.tensor(0.2)
         mixed = high if group.rank else low
+        below = torch.tensor(0.7) if group.rank else low  # The worst rank is above.
         return (
             bool(threshold),
             bool(mixed > threshold),
             bool(low > threshold),
+            bool(below > threshold),
             bool(high > threshold),
         )
 
-    assert FakeWorld(2, rank_local=PLACE).run(on_rank) == [(True, True, False, True)] * 2
+    assert FakeWorld(2, rank_local=PLACE).run(on_rank) == [(True, True, False, False, True)] * 2
     (off,) = FakeWorld(1, rank_local=PLACE).run(lambda group: bool(SharedThreshold(0, group)))
     assert not off
+
+
+def test_a_metric_is_the_least_the_greatest_or_the_mean_of_an_iteration():
+    values = [1.0, 2.0, 6.0]
+    agent = SimpleNamespace(
+        tracking_data={f"Loss / any{end}": values for end in ("", " (min)", " (max)")},
+        numbers=dict,
+        learning_rates=dict,
+        action_space=spaces.Box(-1.0, 1.0, (1,)),
+        _lap=0.0,
+        _update_seconds=0.0,
+    )
+    metrics = SessionAgent._collect_metrics(agent)
+    assert [metrics[f"Loss / any{end}"] for end in ("", " (min)", " (max)")] == [3.0, 1.0, 6.0]
+    assert not agent.tracking_data

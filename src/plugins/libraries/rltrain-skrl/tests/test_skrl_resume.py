@@ -9,7 +9,7 @@ import torch
 from skrl_fakes import PLACE
 
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoints import read_state
+from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld
 from rltrain_skrl.iterations import ON_POLICY
 
@@ -54,7 +54,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
     assert rest[0].result.frames == whole[0].result.frames == 5 * 3 * 8 * 2
     one, other = (Path(runs[0].result.checkpoint) for runs in (whole, rest))
     assert one.read_bytes() == other.read_bytes()
-    states = [read_state(path) for path in (one, other)]
+    states = [Checkpoint(path).state for path in (one, other)]
     assert states[0]["ranks"] == states[1]["ranks"], "generators, environments"
     for before, after in zip(whole, rest, strict=True):
         for name, tensor in before.state().items():

@@ -171,9 +171,6 @@ def test_a_checkpoint_that_does_not_fit_is_refused(change):
 @pytest.mark.parametrize(
     ("key", "value", "says"),
     [
-        ("agent.rollout", 3, "Did you mean 'rollouts'"),
-        ("agent.experiment.interval", 3, "no such option"),
-        ("trainer.steps", 3, "no such option"),
         ("models.policy.class", "Nonsense", "Nonsense"),
         ("models.value.network.0.input", "STATES", "Write OBSERVATIONS"),
     ],

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from rltrain.clusters import StartedNode, number_or_none, read_numbers, shown
+from rltrain.data import parse_json
 from rltrain.errors import UsageError
-
-__all__ = ["aws_batch", "sagemaker", "skypilot", "vertex"]
 
 
 def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
@@ -17,9 +15,6 @@ def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
 
     See its user guide, "multi-node parallel job environment variables". The main node need not
     have the number 0, and only the other nodes are told its address.
-
-    Raises:
-        UsageError: the variables are incomplete, or are not numbers.
     """
     names = ("AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_INDEX")
     if not environ.get(names[0]):
@@ -42,11 +37,7 @@ def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
 
 
 def sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
-    """Return the node of a SageMaker training job, by its training toolkit's variables.
-
-    Raises:
-        UsageError: they cannot be read.
-    """
+    """Return the node of a SageMaker training job, by its training toolkit's variables."""
     names = ("SM_HOSTS", "SM_CURRENT_HOST")
     if not environ.get("SM_HOSTS"):
         return None
@@ -66,11 +57,7 @@ def sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
 
 
 def skypilot(environ: Mapping[str, str]) -> StartedNode | None:
-    """Return the node of a SkyPilot task; see its page on distributed jobs.
-
-    Raises:
-        UsageError: the variables are not numbers.
-    """
+    """Return the node of a SkyPilot task; see its page on distributed jobs."""
     names = ("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
     addresses = environ.get("SKYPILOT_NODE_IPS", "").split()
     if len(addresses) < 2:
@@ -86,11 +73,7 @@ def skypilot(environ: Mapping[str, str]) -> StartedNode | None:
 
 
 def vertex(environ: Mapping[str, str]) -> StartedNode | None:
-    """Return the node of a Vertex AI custom job; its pools of workers are counted in order.
-
-    Raises:
-        UsageError: CLUSTER_SPEC cannot be read.
-    """
+    """Return the node of a Vertex AI custom job; its pools of workers are counted in order."""
     if not environ.get("CLUSTER_SPEC"):
         return None
     spec = _json(environ, "CLUSTER_SPEC")
@@ -116,13 +99,13 @@ def vertex(environ: Mapping[str, str]) -> StartedNode | None:
 
 def _json(environ: Mapping[str, str], name: str) -> Any:
     try:
-        return json.loads(environ[name])
+        return parse_json(environ[name])
     except ValueError:
         raise _unreadable(environ, name) from None
 
 
 def _unreadable(environ: Mapping[str, str], name: str) -> UsageError:
     return UsageError(
-        f"{name}={environ[name]}: rltrain cannot read it. Correct it, or say --cluster none and "
-        "give --nnodes, --node-rank and --master-addr."
+        f"{name}={environ[name]:.200}: rltrain cannot read it. Correct it, or say --cluster none "
+        "and give --nnodes, --node-rank and --master-addr."
     )

@@ -9,16 +9,11 @@ from collections.abc import Mapping
 from rltrain.clusters import StartedNode, number_or_none, read_numbers, shown
 from rltrain.errors import UsageError
 
-__all__ = ["counted", "domain_of", "indexed_job", "jaxjob", "kubeflow", "volcano"]
-
 
 def kubeflow(environ: Mapping[str, str]) -> StartedNode | None:
     """Return the node of a TrainJob, or of a PyTorchJob with `nprocPerNode`: PET_... variables.
 
     These are torchrun's flags. Beside them, WORLD_SIZE may count ranks.
-
-    Raises:
-        UsageError: the number of nodes is a range, or this node's number is missing.
     """
     count = environ.get("PET_NNODES", "")
     if not count or count.rpartition(":")[2] == "1":
@@ -47,9 +42,6 @@ def counted(environ: Mapping[str, str]) -> StartedNode | None:
     """Return the node that WORLD_SIZE and RANK count where LOCAL_RANK is not set.
 
     So do PyTorchJob, Volcano and PAI-DLC.
-
-    Raises:
-        UsageError: they are not numbers.
     """
     names = ("WORLD_SIZE", "RANK")
     if environ.get("LOCAL_RANK") or not all(environ.get(name) for name in names):
@@ -70,11 +62,7 @@ def counted(environ: Mapping[str, str]) -> StartedNode | None:
 
 
 def jaxjob(environ: Mapping[str, str]) -> StartedNode | None:
-    """Return the node of a JAXJob, or of a TrainJob for jax, whose names begin with JAX_.
-
-    Raises:
-        UsageError: they are incomplete, or are not numbers.
-    """
+    """Return the node of a JAXJob, or of a TrainJob for jax, whose names begin with JAX_."""
     prefix = "JAX_" if environ.get("JAX_NUM_PROCESSES") else ""
     names = tuple(prefix + name for name in ("NUM_PROCESSES", "PROCESS_ID"))
     address = prefix + "COORDINATOR_ADDRESS"
@@ -98,9 +86,6 @@ def volcano(environ: Mapping[str, str]) -> StartedNode | None:
 
     Each group of pods has a list of its hosts. A group named "master" comes first, the others in
     the order of their names.
-
-    Raises:
-        UsageError: this pod is in none of the lists.
     """
     found = re.compile(r"VC_(.+)_HOSTS")
     groups = {match[1]: match[0] for match in map(found.fullmatch, environ) if match}
@@ -130,9 +115,6 @@ def indexed_job(environ: Mapping[str, str]) -> StartedNode | None:
 
     Kubernetes numbers its pods, and does not say how many there are. A pod's host name is the
     job's name and the pod's number.
-
-    Raises:
-        UsageError: the number is none.
     """
     if not environ.get("JOB_COMPLETION_INDEX") or _is_only_node(environ):
         return None

@@ -15,8 +15,6 @@ from rltrain_kubernetes.inside import read_inside
 from rltrain_kubernetes.manifests import KINDS, Job
 from rltrain_kubernetes.patching import read_patch
 
-__all__ = ["ManifestCommand"]
-
 RUNTIME = "torch-distributed"
 """The runtime that Kubeflow Trainer installs for torch."""
 
@@ -101,11 +99,7 @@ class ManifestCommand:
         parser.add_argument("--output", default="-", metavar="FILE", help="file to write (stdout)")
 
     def run(self, arguments: argparse.Namespace, rest: list[str]) -> int:
-        """Check everything, then write the manifest.
-
-        Raises:
-            UsageError: a flag, or the run, is wrong.
-        """
+        """Check everything, then write the manifest."""
         kind = arguments.kind
         if kind not in KINDS:
             raise UsageError(

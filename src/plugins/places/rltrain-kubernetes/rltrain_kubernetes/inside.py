@@ -9,20 +9,11 @@ from typing import Any
 
 from rltrain.commands import read_run, resolve_run
 from rltrain.errors import UsageError
-from rltrain.options import RunOptions
+from rltrain.options import RunOptions, Scope, scoped
 
-__all__ = ["Inside", "read_inside"]
-
-_MEET = "the pods meet at the first one, whose name the manifest gives them."
+_MEET = "Kubernetes numbers the pods, and they meet at the first one."
 _REFUSED = {
-    "node_rank": "Kubernetes numbers the pods.",
-    "master_addr": _MEET,
-    "master_port": _MEET,
-    "coordinator_address": _MEET,
-    "rdzv_backend": _MEET,
-    "rdzv_endpoint": _MEET,
-    "rdzv_id": _MEET,
-    "cluster": "each pod finds its place by the variables that Kubernetes gives it.",
+    **dict.fromkeys(scoped(RunOptions, Scope.MEETING), _MEET),
     "launcher": "Kubernetes starts the nodes, and the backend's own launcher the ranks of each.",
     "gpu_ids": "a pod sees only the GPUs that it requests. Give --num-gpus N, or for the CPU "
     "--device cpu.",
@@ -54,9 +45,6 @@ def read_inside(words: Sequence[str], volume: str | None, name: str, restarts: i
         volume: the folder that outlives the pods, where run folders go; None without one.
         name: of the job, and of the run unless it has one.
         restarts: how often the job is started again.
-
-    Raises:
-        UsageError: the run cannot work, or not inside pods.
     """
     if not words:
         raise UsageError(

@@ -14,8 +14,6 @@ from typing import Any
 from rltrain_kubernetes.inside import Inside
 from rltrain_kubernetes.patching import merged
 
-__all__ = ["KINDS", "Job"]
-
 _GRACE = {"terminationGracePeriodSeconds": 120}
 """A run that must make room ends after its iteration, with a checkpoint: 30 s are often too few."""
 

@@ -8,15 +8,9 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.options import load_yaml
 
-__all__ = ["merged", "read_patch"]
-
 
 def read_patch(path: str | None) -> Mapping[str, Any]:
-    """Return a file with a part of a pod's specification; nothing without one.
-
-    Raises:
-        UsageError: it is no such file.
-    """
+    """Return a file with a part of a pod's specification; nothing without one."""
     if path is None:
         return {}
     patch = load_yaml(path, "--patch")

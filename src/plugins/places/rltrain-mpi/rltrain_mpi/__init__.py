@@ -1,1 +1,1 @@
-"""Runs on a Ray cluster."""
+"""Runs where mpiexec started ranks, starts them by it, and averages by MPI."""

@@ -10,19 +10,13 @@ from rltrain_torch.backends import TorchBackend
 from rltrain_torch.group import TorchProcessGroup
 from rltrain_torch.threads import share_cores
 
-__all__ = ["MpiBackend", "MpiProcessGroup"]
-
 
 class MpiBackend(TorchBackend):
     """torch on the CPU, whose ranks communicate by MPI."""
 
     @hookimpl
     def rltrain_init_distributed(self, world: World, config: Placement) -> TorchProcessGroup:
-        """Create a group of all ranks that mpiexec started.
-
-        Raises:
-            UsageError: there is no MPI library, or it was not the one that started these ranks.
-        """
+        """Create a group of all ranks that mpiexec started."""
         share_cores(world)
         return MpiProcessGroup(world)
 

@@ -13,8 +13,6 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-__all__ = ["Console", "join_console", "opened_console"]
-
 _NAME = "console"
 _STANDARD = (1, 2)
 """Standard output and standard error."""

@@ -33,8 +33,6 @@ from rltrain_mpi.console import Console, opened_console
 from rltrain_mpi.options import MpiOptions
 from rltrain_nodes import CaughtSignals, caught_signals
 
-__all__ = ["MpiLauncher", "mpiexec"]
-
 SHUTDOWN_TIMEOUT = 5.0
 """Seconds between SIGTERM and SIGKILL for mpiexec, which ends its ranks."""
 
@@ -57,13 +55,7 @@ class MpiLauncher:
         self._options = options
 
     def launch(self, config: Placement, work: Callable[..., TrainResult | None]) -> TrainResult:
-        """Start the ranks, wait for them, and return what rank 0 returned.
-
-        Raises:
-            UsageError: there is no mpiexec, the backend is another one, there are several nodes, or
-                a rank refused the options.
-            RankFailed: a rank failed, or a signal ended it.
-        """
+        """Start the ranks, wait for them, and return what rank 0 returned."""
         if config.backend != "mpi":
             raise UsageError(
                 f"--launcher mpi: its ranks speak MPI, not {config.backend}. Add --backend mpi, or "
@@ -77,7 +69,8 @@ class MpiLauncher:
             )
         command = mpiexec(self._options)
         with private_folder() as reports, with_temporary_files(reports):
-            (reports / rank.WORK).write_bytes(bytes(ForkingPickler.dumps((config, work))))
+            for_ranks = pickle.dumps(sys.path), ForkingPickler.dumps((config, work))
+            (reports / rank.WORK).write_bytes(b"".join(for_ranks))
             with (
                 caught_signals() as signals,
                 opened_console(reports) as console,
@@ -107,11 +100,7 @@ class MpiLauncher:
 
 
 def mpiexec(options: MpiOptions) -> list[str]:
-    """Return the words of the command.
-
-    Raises:
-        UsageError: it is not there.
-    """
+    """Return the words of the command."""
     if options.mpiexec:
         words = shlex.split(options.mpiexec)
         if shutil.which(words[0]) is None:
@@ -134,12 +123,7 @@ def _watch(
     reports: Path,
     look: Callable[[], None],
 ) -> None:
-    """Wait until mpiexec has ended.
-
-    Raises:
-        RankFailed: a signal arrived.
-        KeyboardInterrupt: it was SIGINT.
-    """
+    """Wait until mpiexec has ended."""
     while process.poll() is None:
         for ready in wait([*console.sockets, signals.wakeup], _PERIOD):
             if isinstance(ready, socket.socket):
@@ -168,10 +152,6 @@ def _result(reports: Path, status: int, ended: list[int | None]) -> TrainResult:
         reports: where the ranks reported.
         status: that of mpiexec.
         ended: the ranks, in the order in which they ended.
-
-    Raises:
-        RankFailed: a rank failed, or mpiexec did.
-        UsageError: a rank refused the options.
     """
     if status != 0:
         if not any(reports.glob("rank_*")):  # No rank got as far as to have a log.

@@ -10,8 +10,6 @@ from rltrain.errors import UsageError
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-__all__ = ["about", "finalize_at_exit", "started_ranks"]
-
 
 def about() -> dict[str, str]:
     """Return which MPI there is."""
@@ -24,14 +22,7 @@ def about() -> dict[str, str]:
 
 
 def started_ranks(size: int) -> MPI.Intracomm:
-    """Return the communicator of all ranks that mpiexec started. The first call is collective.
-
-    Args:
-        size: how many ranks the run has.
-
-    Raises:
-        UsageError: there is no MPI library, or it was not the one that started these ranks.
-    """
+    """Return the communicator of all ranks that mpiexec started. The first call is collective."""
     import mpi4py
 
     # What finalizes waits for all ranks. After a failure some are not there: then the process ends

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from rltrain.options import naming
 
-__all__ = ["MpiOptions"]
-
 
 @dataclass(frozen=True)
 class MpiOptions:

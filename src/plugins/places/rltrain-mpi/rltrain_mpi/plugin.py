@@ -8,8 +8,6 @@ from rltrain.config import Placement
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import BackendSpec, Checkup, LauncherSpec, Spec
 
-__all__ = ["rltrain_checkup", "rltrain_provides"]
-
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:

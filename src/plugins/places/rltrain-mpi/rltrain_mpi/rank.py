@@ -9,10 +9,8 @@ from pathlib import Path
 
 from rltrain_mpi.console import join_console
 
-__all__ = ["RESULT", "WORK", "main"]
-
 WORK = "work"
-"""The file with the configuration and the work of a rank, which its launcher has written."""
+"""The file with `sys.path`, and the configuration and work of a rank: its launcher wrote it."""
 
 RESULT = "result"
 """The file with what rank 0 returned."""
@@ -23,7 +21,9 @@ def main() -> None:
     folder = Path(sys.argv[1])
     tell_number = join_console(folder)
     # The launcher's own files, in a folder that only this user can read.
-    config, work = pickle.loads((folder / WORK).read_bytes())
+    with (folder / WORK).open("rb") as file:
+        sys.path[:] = pickle.load(file)
+        config, work = pickle.load(file)
     from rltrain.launch import make_report, rank_variables, write_report
     from rltrain.types import World
     from rltrain_mpi.library import started_ranks

@@ -21,8 +21,6 @@ from mpi4py import MPI
 
 from rltrain.types import World
 
-__all__ = ["BACKEND", "MpiGroup", "create_default_group"]
-
 BACKEND = "rltrain_mpi"
 """The name under which torch knows the backend; it keeps "mpi" for its own."""
 
@@ -52,12 +50,7 @@ _run: dict[str, MPI.Intracomm] = {}
 
 
 def create_default_group(communicator: MPI.Intracomm, world: World) -> None:
-    """Make a communicator torch's default group. Collective.
-
-    Args:
-        communicator: has the run's ranks.
-        world: this rank's place.
-    """
+    """Make a communicator torch's default group. Collective."""
     # MPI may have numbered the ranks in another order.
     _run[BACKEND] = cast(MPI.Intracomm, communicator.Split(0, world.rank))
     if not hasattr(dist.Backend, BACKEND.upper()):

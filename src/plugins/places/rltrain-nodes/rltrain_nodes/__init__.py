@@ -12,10 +12,15 @@ that misses one waits for many minutes, and does not say for whom.
 A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
 """
 
+from rltrain_nodes.calling import waiting_for
 from rltrain_nodes.meeting import meet
 from rltrain_nodes.messages import Member
-from rltrain_nodes.nccl import NCCL_FALLBACKS, choose_nccl_interface
 from rltrain_nodes.network import (
+    NCCL_FALLBACKS,
+    can_listen,
+    choose_nccl_interface,
+    end_when_silent,
+    hold_port,
     interface_towards,
     interfaces,
     is_loopback,
@@ -24,11 +29,9 @@ from rltrain_nodes.network import (
     reachable_address,
 )
 from rltrain_nodes.places import connected_nodes, refuse
-from rltrain_nodes.ports import can_listen, end_when_silent, hold_port
 from rltrain_nodes.reach import unreached_by
 from rltrain_nodes.sealing import own_sockets, seal, sealed_afterwards
 from rltrain_nodes.signals import CaughtSignals, caught_signals
-from rltrain_nodes.waiting import waiting_for
 
 __all__ = [
     "NCCL_FALLBACKS",

@@ -15,18 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Self
 
-from rltrain_nodes.messages import (
-    Answer,
-    BadMessage,
-    Hello,
-    Member,
-    Unproven,
-    pack_answer,
-    pack_challenge,
-    parse_hello,
-)
-
-__all__ = ["ANSWER_TIMEOUT", "Caller", "Callers"]
+from rltrain_nodes import messages
 
 ANSWER_TIMEOUT = 5.0
 """Seconds for an answer that should come at once."""
@@ -47,11 +36,11 @@ class Caller:
     nonce: str = field(default_factory=lambda: secrets.token_hex(32))
     deadline: float = field(default_factory=lambda: time.monotonic() + ANSWER_TIMEOUT)
     said: bytearray = field(default_factory=bytearray)
-    hello: Hello | None = None
+    hello: messages.Hello | None = None
     """Who it is, once it has proved that it belongs to the run."""
 
     @property
-    def member(self) -> Member:
+    def member(self) -> messages.Member:
         """Who it is."""
         assert self.hello is not None, "it has said hello"
         return self.hello.member
@@ -70,12 +59,7 @@ class Callers:
     """
 
     def __init__(self, server: socket.socket, key: bytes) -> None:
-        """Wait for callers.
-
-        Args:
-            server: listens.
-            key: the run's.
-        """
+        """Wait for callers."""
         self.ignored = 0
         self._server, self._key = server, key
         self._waiting = selectors.DefaultSelector()
@@ -122,22 +106,22 @@ class Callers:
         gone, self._gone = self._gone, set()
         return gone
 
-    def keep(self, caller: Caller, answer: Answer) -> None:
+    def keep(self, caller: Caller, answer: messages.Answer) -> None:
         """Keep a member that has arrived, and say so."""
         self._answer(caller, answer)
         self._kept[caller.member.number] = caller
 
-    def refuse(self, caller: Caller, answer: Answer) -> None:
+    def refuse(self, caller: Caller, answer: messages.Answer) -> None:
         """Say why a member cannot stay."""
         self._answer(caller, answer)
         self._close(caller)
 
-    def answer_all(self, answer: Answer) -> None:
+    def answer_all(self, answer: messages.Answer) -> None:
         """Answer those that were kept."""
         for caller in self._kept.values():
             self._answer(caller, answer)
 
-    def take(self) -> list[tuple[socket.socket, Member]]:
+    def take(self) -> list[tuple[socket.socket, messages.Member]]:
         """Return the connections of those that were kept, which are the caller's from now on."""
         kept, self._kept = self._kept, {}
         for each in kept.values():
@@ -160,7 +144,7 @@ class Callers:
         if len(self._strangers) > _STRANGERS:
             self._ignore(self._strangers[0], "there are too many")
         with contextlib.suppress(OSError):  # Reading fails too, if it has gone.
-            connection.send(pack_challenge(caller.nonce))
+            connection.send(messages.pack_challenge(caller.nonce))
 
     def _read(self, caller: Caller) -> None:
         try:
@@ -174,20 +158,20 @@ class Callers:
             self._ignore(caller, "it did not say who it is")
         elif b"\n" in more:
             try:
-                caller.hello = parse_hello(self._key, caller.nonce, bytes(caller.said))
-            except Unproven as error:
-                self._answer(caller, Answer("", ""))  # It sees that this is another run.
+                caller.hello = messages.parse_hello(self._key, caller.nonce, bytes(caller.said))
+            except messages.Unproven as error:
+                self._answer(caller, messages.Answer("", ""))  # It sees that this is another run.
                 self._ignore(caller, str(error))
-            except BadMessage:
+            except messages.BadMessage:
                 self._ignore(caller, "it does not speak rltrain's protocol")
             else:
                 self._strangers.remove(caller)
                 self._arrived.append(caller)
 
-    def _answer(self, caller: Caller, answer: Answer) -> None:
+    def _answer(self, caller: Caller, answer: messages.Answer) -> None:
         nonce = caller.hello.nonce if caller.hello is not None else "0" * 64
         with contextlib.suppress(OSError):
-            caller.connection.send(pack_answer(self._key, nonce, answer))
+            caller.connection.send(messages.pack_answer(self._key, nonce, answer))
 
     def _ignore(self, caller: Caller, why: str) -> None:
         if why not in self._told:  # Once: there may be thousands.

@@ -1,30 +1,19 @@
-"""What all but number 0 do while members meet: they call number 0, until it answers."""
+"""What all but number 0 do while members meet: they call number 0, and say for whom they wait."""
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 import socket
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Iterator
 
 from rltrain.config import endpoint
 from rltrain.launch import SECRET, say
+from rltrain_nodes import messages
 from rltrain_nodes.callers import ANSWER_TIMEOUT
-from rltrain_nodes.messages import (
-    Answer,
-    BadMessage,
-    Hello,
-    Member,
-    Unproven,
-    pack_hello,
-    parse_answer,
-    parse_challenge,
-)
-from rltrain_nodes.waiting import Waiting
-from rltrain_nodes.wire import receive_line
-
-__all__ = ["NoAnswer", "call"]
 
 _RETRY = 0.2
 """Seconds between two attempts to reach number 0."""
@@ -32,26 +21,20 @@ _RETRY = 0.2
 _RETRY_STRANGER = 2.0
 """The same, if another run answered there."""
 
+_FIRST, _THEN = 10.0, 60.0
+"""Seconds after which it is said for the first time, and seconds between two times afterwards."""
+
 
 class NoAnswer(Exception):
     """Number 0 did not answer in time; the text says what has answered, or what failed."""
 
 
 def call(
-    member: Member, host: str, port: int, timeout: float, key: bytes, refuses: str = ""
-) -> tuple[socket.socket, Answer]:
+    member: messages.Member, host: str, port: int, timeout: float, key: bytes, refuses: str = ""
+) -> tuple[socket.socket, messages.Answer]:
     """Connect to number 0, and return the open connection with what it says of the meeting.
 
-    Args:
-        member: this one.
-        host: of number 0.
-        port: on that host.
-        timeout: in seconds.
-        key: the run's.
-        refuses: why this one does not take part; "" if it does.
-
-    Raises:
-        NoAnswer: nobody of this run was there in time.
+    `refuses` says why this member does not take part; it is "" if it does.
     """
     deadline = time.monotonic() + timeout
     failed: Exception | None = None
@@ -67,19 +50,18 @@ def call(
             failed = error
             time.sleep(pause)
             continue
-        hello = Hello(member, secrets.token_hex(32), refuses)
+        hello = messages.Hello(member, secrets.token_hex(32), refuses)
         try:
-            return connection, _introduced(
-                connection, hello, key, min(left, ANSWER_TIMEOUT), timeout
-            )
-        except Unproven:
+            patience = min(left, ANSWER_TIMEOUT)
+            return connection, _introduced(connection, hello, key, patience, timeout)
+        except messages.Unproven:
             failed = ValueError(
                 f"another run answers there, or {SECRET} or --rdzv-id is not the same on all nodes"
             )
             if not told:
                 print(f"{endpoint(host, port)}: {failed}", file=sys.stderr, flush=True)
             told, pause = True, _RETRY_STRANGER
-        except BadMessage:
+        except messages.BadMessage:
             failed = ValueError("another program answers there")
         except (OSError, EOFError) as error:
             failed = error
@@ -89,28 +71,63 @@ def call(
 
 
 def _introduced(
-    connection: socket.socket, hello: Hello, key: bytes, patience: float, timeout: float
-) -> Answer:
-    """Introduce this member to whoever is there, and return what it answers.
+    connection: socket.socket, hello: messages.Hello, key: bytes, patience: float, timeout: float
+) -> messages.Answer:
+    """Introduce this member to whoever is there, and return what it answers at last.
 
     Number 0 answers at once, now and then while it waits, and when all are there. It may have
     started later than this one, so from its first answer on it has the timeout.
     """
-    challenge = parse_challenge(receive_line(connection, patience))
-    connection.sendall(pack_hello(key, challenge, hello))
+    challenge = messages.parse_challenge(messages.receive_line(connection, patience))
+    connection.sendall(messages.pack_hello(key, challenge, hello))
 
-    def answer(seconds: float) -> Answer:
-        return parse_answer(key, hello.nonce, receive_line(connection, seconds))
+    def answer(seconds: float) -> messages.Answer:
+        return messages.parse_answer(key, hello.nonce, messages.receive_line(connection, seconds))
 
-    first = answer(patience)
-    return first if first.wrong or first.refuses else _last(answer, timeout + ANSWER_TIMEOUT)
-
-
-def _last(answer: Callable[[float], Answer], patience: float) -> Answer:
-    """Return number 0's last answer, and say for whom it waits until then."""
-    deadline = time.monotonic() + patience
-    while True:
-        found = answer(max(deadline - time.monotonic(), 0.001))
-        if not found.waits:
-            return found
+    found = answer(patience)
+    if found.wrong or found.refuses:
+        return found
+    deadline = time.monotonic() + timeout + ANSWER_TIMEOUT
+    while (found := answer(max(deadline - time.monotonic(), 0.001))).waits:
         say(found.waits)
+    return found
+
+
+class Waiting:
+    """Knows when to say for whom one waits, and for how long already."""
+
+    def __init__(self, timeout: float) -> None:
+        """Begin to wait, for so many seconds at most."""
+        self._began, self._next, self._timeout = time.monotonic(), _FIRST, timeout
+
+    def due(self, what: str) -> str:
+        """Return a line, if it is time for one; else ""."""
+        waited = time.monotonic() - self._began
+        if waited < self._next:
+            return ""
+        self._next = (waited // _THEN + 1) * _THEN
+        return f"waiting for {what} ({waited:.0f} s of {self._timeout:g}, --join-timeout)"
+
+
+@contextlib.contextmanager
+def waiting_for(what: str, timeout: float) -> Iterator[None]:
+    """Say it while the context waits.
+
+    Args:
+        what: for whom it waits.
+        timeout: seconds after which the waiting ends.
+    """
+    waiting, over = Waiting(timeout), threading.Event()
+
+    def tell() -> None:
+        while not over.wait(1.0):
+            if line := waiting.due(what):
+                say(line)
+
+    thread = threading.Thread(target=tell, name="rltrain-waiting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()

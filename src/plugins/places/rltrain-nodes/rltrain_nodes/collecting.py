@@ -13,10 +13,8 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from rltrain.launch import PARTIAL
-from rltrain_nodes.wire import send
-
-__all__ = ["requested", "send_files", "take_file"]
+from rltrain.launch import PARTIAL, whole
+from rltrain_nodes.messages import send
 
 _PART = 1 << 20
 """Bytes to receive at a time."""
@@ -29,10 +27,7 @@ _SILENCE = 60.0
 def requested(run_dir: str) -> Iterator[tuple[str, str]]:
     """Return the folder that node 0 asks others for, and the name of a mark that is in it.
 
-    A node that sees the mark in its own run folder shares the disk.
-
-    Args:
-        run_dir: the run folder; if it is "", nothing is asked for.
+    A node that sees the mark in its own run folder shares the disk. Of "", nothing is asked for.
     """
     mark = Path(run_dir, f"{PARTIAL}{uuid.uuid4().hex}")
     if run_dir:
@@ -50,19 +45,20 @@ def requested(run_dir: str) -> Iterator[tuple[str, str]]:
 
 
 def send_files(connection: socket.socket, run_dir: str, mark: str) -> None:
-    """Send the files of this node's run folder, and then None.
+    """Send node 0 the files of this node's run folder, and then None.
 
-    Args:
-        connection: to node 0.
-        run_dir: the folder; "" if the ranks failed before they had one.
-        mark: the name of the file that is in it if node 0 shares the disk; "" if node 0 has no
-            place for files.
+    The folder is "" if the ranks failed before they had one. The mark is in it if node 0 shares the
+    disk, and "" if node 0 has no place for files.
     """
     folder = Path(run_dir)
     if run_dir and mark and not (folder / mark).exists():
         # The small ones first: after a failure there is not much time, and the logs are small.
         for path in sorted(_files(folder), key=lambda each: each.stat().st_size):
-            _send_file(connection, path, str(path.relative_to(folder)))
+            with open(path, "rb") as file:
+                size = os.fstat(file.fileno()).st_size
+                send(connection, {"name": str(path.relative_to(folder)), "size": size})
+                if size:
+                    connection.sendfile(file, count=size)
     send(connection, None)
 
 
@@ -75,41 +71,19 @@ def _files(folder: Path) -> Iterator[Path]:
                 yield path
 
 
-def _send_file(connection: socket.socket, path: Path, name: str) -> None:
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        send(connection, {"name": name, "size": size})
-        if size:
-            connection.sendfile(file, count=size)
-
-
 def take_file(connection: socket.socket, run_dir: str, name: str, size: int) -> None:
-    """Receive a file of another node, unless this one has it. It is complete or absent.
-
-    Raises:
-        EOFError: the connection is lost.
-    """
+    """Receive a file of another node, unless this one has it. It is complete or absent."""
     parts, path = _parts(connection, size), Path(run_dir, name)
     try:
         if Path(run_dir).resolve() not in path.resolve().parents:
             raise PermissionError("it is outside of the run folder")
         if not path.exists():
-            _write(path, parts)
+            with whole(path) as partial, open(partial, "wb") as file:
+                file.writelines(parts)
     except OSError as error:
         _warn(path, f"a file of another node cannot be written: {error}")
     for _ in parts:
         pass  # The rest of a file that is not written; another one may follow.
-
-
-def _write(path: Path, parts: Iterator[bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{PARTIAL}{path.name}")
-    try:
-        with open(partial, "wb") as file:
-            file.writelines(parts)
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _parts(connection: socket.socket, size: int) -> Iterator[bytes]:

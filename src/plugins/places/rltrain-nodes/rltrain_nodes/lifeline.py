@@ -15,18 +15,16 @@ import selectors
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.launch import Notes, ended_by_signal
 from rltrain_nodes.collecting import requested
-from rltrain_nodes.line import Line, title
-from rltrain_nodes.meeting import Member, gather
-from rltrain_nodes.said import Refused
-
-__all__ = ["connected"]
+from rltrain_nodes.line import Line, Refused
+from rltrain_nodes.meeting import gather
+from rltrain_nodes.messages import Member
 
 _CAUSE_TIMEOUT = 10.0
 """Seconds to wait for a failed node's own words after a rank has lost its peer there."""
@@ -56,18 +54,7 @@ def connected(
 ) -> Iterator[None]:
     """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
 
-    After it, node 0 has the files of all nodes.
-
-    Args:
-        member: this node.
-        host: of node 0.
-        port: on that host. It is free again once the nodes have met.
-        timeout: in seconds, for the meeting.
-        reports: where this node's ranks report.
-
-    Raises:
-        UsageError: a node is missing, or differs from node 0.
-        RankFailed: another node failed, or was lost.
+    Node 0's port is free again once they have met. After the context, it has the files of all.
     """
     lines = [Line(*each) for each in gather(member, host, port, timeout)]
     watch = _Watch(member, lines, Notes(reports))
@@ -183,8 +170,7 @@ class _Watch:
     def part(self, words: str | None) -> None:
         """Let node 0 have the files of the others, and wait for them: not for long after a failure.
 
-        Args:
-            words: why this node failed, or another one; None if its ranks ended well.
+        `words` say why a node failed; they are None if this one's ranks ended well.
         """
         self._pass_on()
         if words is not None:
@@ -192,20 +178,21 @@ class _Watch:
                 line.tell(words)
         run_dir = self.notes.run_dir()
         if not self._is_root:
-            self._wait(words, lambda: self._lines[0].answer(run_dir))
+            self._wait(words, run_dir)
         elif run_dir or words is None:
             with requested(run_dir) as (folder, mark):
                 for line in self._lines:
                     line.ask(folder, mark)
-                self._wait(words)
+                self._wait(words, run_dir)
             for line in self._lines:
                 line.report_missing_files()
 
-    def _wait(self, words: str | None, look: Callable[[], object] = lambda: None) -> None:
+    def _wait(self, words: str | None, run_dir: str) -> None:
         """Wait until nothing more will be heard."""
         deadline = math.inf
         while self._thread.is_alive():
-            look()
+            if not self._is_root:
+                self._lines[0].answer(run_dir)
             self._thread.join(_POLL)
             if words is not None or self.cause is not None:
                 deadline = min(deadline, time.monotonic() + _PARTING_TIMEOUT)
@@ -238,9 +225,9 @@ def _is_consequence(error: BaseException) -> bool:
 
 def _last_words(member: Member, error: BaseException) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return f"{title(member)} was interrupted."
+        return f"{member.title} was interrupted."
     what = str(error) if isinstance(error, RltrainError) else f"{type(error).__name__} {error}"
-    words = f"{title(member)} failed. {what}".rstrip()[:_WORDS]
+    words = f"{member.title} failed. {what}".rstrip()[:_WORDS]
     return Refused(words) if isinstance(error, UsageError) else words
 
 

@@ -1,7 +1,4 @@
-"""The connection between the launchers of two nodes, from their meeting to the end of the run.
-
-`rltrain_nodes.said.parse_message` says what they tell each other.
-"""
+"""What the launchers of two nodes tell each other, from their meeting to the end of the run."""
 
 from __future__ import annotations
 
@@ -10,14 +7,19 @@ import socket
 import sys
 import threading
 import time
+from dataclasses import dataclass
 
 from rltrain_nodes.collecting import send_files, take_file
-from rltrain_nodes.messages import BadMessage, Member
-from rltrain_nodes.ports import end_when_silent
-from rltrain_nodes.said import File, Refused, Request, Said, parse_message
-from rltrain_nodes.wire import receive_line, send
-
-__all__ = ["Line", "title"]
+from rltrain_nodes.messages import (
+    BadMessage,
+    Member,
+    parse_json,
+    printable_name,
+    printable_text,
+    receive_line,
+    send,
+)
+from rltrain_nodes.network import end_when_silent
 
 _MESSAGE_TIMEOUT = 30.0
 """Seconds in which a message that has begun must end."""
@@ -25,10 +27,69 @@ _MESSAGE_TIMEOUT = 30.0
 _BUSY = 600_000
 """Milliseconds for which a node that sends its files waits for node 0 to take them."""
 
+_PATH = 4096
+"""Longest path, in characters."""
 
-def title(member: Member) -> str:
-    """Return a node's name, to begin a sentence."""
-    return f"Node {member.number} ({member.host})"
+
+class Refused(str):
+    """Why a node failed, if it has refused what its user asked for."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Said:
+    """A rank has shown this to the user of its node."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Request:
+    """Node 0 asks for the files of the run folder."""
+
+    mark: str
+    """A file that a node finds in its own run folder if the nodes share the disk; "" if node 0 has
+    no place for files."""
+
+
+@dataclass(frozen=True)
+class File:
+    """A file comes: so many bytes after the line."""
+
+    name: str
+    size: int
+
+
+def parse_message(line: bytes) -> str | Said | Request | File | None:
+    """Return what a launcher says after the meeting.
+
+    A text is why its node failed; None means that no more files come.
+    """
+    message = parse_json(line)
+    if message is None:
+        return None
+    if isinstance(message, str):
+        return printable_text(message)
+    if not isinstance(message, dict):
+        raise BadMessage("it is no message")
+    names = set(message)
+    if names == {"say"}:
+        return Said(printable_text(message["say"]))
+    if names == {"refused"}:
+        return Refused(printable_text(message["refused"]))
+    if names == {"mark"}:
+        mark = printable_name(message["mark"])
+        if "/" in mark or mark in (".", ".."):
+            raise BadMessage("its mark is in another folder")
+        return Request(mark)
+    size = message.get("size")
+    if names != {"name", "size"} or type(size) is not int or size < 0:
+        raise BadMessage("it is no message")
+    name = message["name"]
+    if not isinstance(name, str) or not name or len(name) > _PATH or "\0" in name:
+        raise BadMessage("it names no file")
+    return File(name, size)
 
 
 class Line:
@@ -61,11 +122,11 @@ class Line:
             self.heard = time.monotonic()
             return found
         except (ConnectionError, EOFError):
-            words = f"{title(self.other)} is gone: its launcher was killed, or the machine stopped."
+            words = f"{self.other.title} is gone: its launcher was killed, or the machine stopped."
         except BadMessage as error:
-            words = f"{title(self.other)} does not speak rltrain's protocol: {error}."
+            words = f"{self.other.title} does not speak rltrain's protocol: {error}."
         except OSError as error:
-            words = f"{title(self.other)} does not answer any more: {error.strerror or error}."
+            words = f"{self.other.title} does not answer any more: {error.strerror or error}."
         self.over = True
         with self._sending:  # What is being sent may be the last that the other side waits for.
             return None if self.complete or self.left else words
@@ -100,11 +161,9 @@ class Line:
         self._send({"say": text})
 
     def ask(self, run_dir: str, mark: str) -> None:
-        """Ask for the node's files. On node 0, once its ranks have ended.
+        """Ask for the node's files, for a folder with a mark. On node 0, once its ranks have ended.
 
-        Args:
-            run_dir: where they go; "" asks for none.
-            mark: a file in that folder.
+        A folder "" asks for none.
         """
         self._run_dir = run_dir
         self._send({"mark": mark})
@@ -112,8 +171,7 @@ class Line:
     def answer(self, run_dir: str) -> None:
         """Send this node's files, if node 0 has asked. On other nodes, once their ranks have ended.
 
-        Args:
-            run_dir: this node's own run folder: node 0 does not choose what is sent.
+        The folder is this node's own: node 0 does not choose what is sent.
         """
         request, self._request = self._request, None
         if request is None:
@@ -131,7 +189,7 @@ class Line:
         """Warn if the node has not sent its files. On node 0."""
         if not self.complete and self._run_dir:
             text = "did not send its files: unless it shares the disk, its logs are not in"
-            print(f"{title(self.other)} {text} {self._run_dir}", file=sys.stderr, flush=True)
+            print(f"{self.other.title} {text} {self._run_dir}", file=sys.stderr, flush=True)
 
     def _send(self, message: object) -> None:
         with self._sending, contextlib.suppress(OSError):  # `hear` says so if it is lost.
@@ -140,7 +198,7 @@ class Line:
     def leave(self, seconds: float) -> None:
         """Wait no longer for a node that has fallen silent, although the run has ended well."""
         self.left = True
-        text = f"{title(self.other)} has not answered for {seconds:.0f} s: it is not waited for."
+        text = f"{self.other.title} has not answered for {seconds:.0f} s: it is not waited for."
         print(text, file=sys.stderr, flush=True)
         self.cut()
 

@@ -17,14 +17,10 @@ from rltrain.config import endpoint
 from rltrain.errors import UsageError
 from rltrain.launch import SECRET, begin_meeting, say
 from rltrain_nodes.callers import ANSWER_TIMEOUT, Callers
-from rltrain_nodes.calling import NoAnswer, call
+from rltrain_nodes.calling import NoAnswer, Waiting, call
 from rltrain_nodes.messages import Answer, BadMessage, Member, key_of
-from rltrain_nodes.network import is_loopback
-from rltrain_nodes.ports import can_listen
+from rltrain_nodes.network import can_listen, is_loopback
 from rltrain_nodes.reach import unreached
-from rltrain_nodes.waiting import Waiting
-
-__all__ = ["Member", "gather", "meet", "refuse"]
 
 _SECOND_LOOK = 20.0
 """Seconds that number 0 still waits after a wrong member has come that nobody knows to be one."""
@@ -102,7 +98,7 @@ def _wait_for_all(
             for caller in callers.arrived():
                 objection = _objection(member, caller.member, missing)
                 if caller.refuses:
-                    refuses = refuses or does_not_start(caller.member, caller.refuses)
+                    refuses = refuses or _does_not_start(caller.member, caller.refuses)
                 elif not objection:
                     missing.discard(caller.member.number)
                     callers.keep(caller, Answer("", member.host))
@@ -127,14 +123,9 @@ def _wait_for_all(
 
 
 def refuse(member: Member, host: str, port: int, words: str, patience: float) -> None:
-    """Tell those who wait for this member why it does not take part.
+    """Tell those who wait for this member why it does not take part. Number 0 tells all that come.
 
-    Args:
-        member: this one. Number 0 tells all others that come.
-        host: of number 0.
-        port: on that host.
-        words: why.
-        patience: seconds for it: the others may start later.
+    It tries for some seconds: the others may start later.
     """
     key = key_of(os.environ.get(SECRET, ""), member.run)
     words = words[:_WORDS]
@@ -142,7 +133,7 @@ def refuse(member: Member, host: str, port: int, words: str, patience: float) ->
         with contextlib.suppress(NoAnswer):
             call(member, host, port, patience, key, words)[0].close()
         return
-    answer = Answer("", member.host, does_not_start(member, words))
+    answer = Answer("", member.host, _does_not_start(member, words))
     deadline, untold = time.monotonic() + patience, set(range(1, member.count))
     with _listening(member, host, port) as server, Callers(server, key) as callers:
         while untold and time.monotonic() < deadline:
@@ -152,9 +143,9 @@ def refuse(member: Member, host: str, port: int, words: str, patience: float) ->
                 callers.refuse(caller, answer)
 
 
-def does_not_start(member: Member, words: str) -> str:
+def _does_not_start(member: Member, words: str) -> str:
     """Return a member's reason not to start, for the others."""
-    return f"{_first_upper(str(member))} does not start: {words}"
+    return f"{member.title} does not start: {words}"
 
 
 def _some(member: Member, numbers: set[int]) -> str:
@@ -166,29 +157,19 @@ def _some(member: Member, numbers: set[int]) -> str:
 def _missing(member: Member, numbers: set[int], timeout: float, ignored: int) -> str:
     which = _some(member, numbers)
     others = f" {ignored} connection(s) of others were ignored." if ignored else ""
-    return f"{_first_upper(which)} did not arrive within {timeout:g} s (--join-timeout).{others}"
+    return f"{which.capitalize()} did not arrive within {timeout:g} s (--join-timeout).{others}"
 
 
 def _objection(member: Member, other: Member, missing: set[int]) -> str:
     """Return what is wrong with a member that connected; "" if nothing is."""
     if other.kind != member.kind or other.count != member.count:
-        return (
-            f"{_first_upper(str(other))} is one of {other.count}, and {member} is one of "
-            f"{member.count}."
-        )
+        return f"{other.title} is one of {other.count}, and {member} is one of {member.count}."
     if other.number not in missing:
         return f"Two {member.kind}s have the number {other.number}; the second is {other.host}."
     for name, value in member.facts.items():
         if other.facts.get(name) != value:
-            return (
-                f"{_first_upper(str(other))} has {name} {other.facts.get(name)}, and {member} has "
-                f"{value}."
-            )
+            return f"{other.title} has {name} {other.facts.get(name)}, and {member} has {value}."
     return ""
-
-
-def _first_upper(text: str) -> str:
-    return text[:1].upper() + text[1:]
 
 
 def _report(
@@ -198,7 +179,7 @@ def _report(
     try:
         connection, answer = call(member, host, port, timeout, key)
     except NoAnswer as error:
-        what = f"{_first_upper(member.kind)} 0 did not answer within {timeout:g} s (--join-timeout)"
+        what = f"{member.kind.capitalize()} 0 did not answer within {timeout:g} s (--join-timeout)"
         raise _not_met(member, host, port, f"{what}: {error}.") from None
     if not answer.wrong and not answer.refuses:
         return connection, Member(member.kind, 0, member.count, member.facts, answer.host)
@@ -236,7 +217,7 @@ def _listening(member: Member, host: str, port: int) -> Iterator[socket.socket]:
         else:
             server = socket.create_server(("", port))
     except OSError as error:
-        what = f"{_first_upper(member.kind)} 0 cannot listen there: {error}."
+        what = f"{member.kind.capitalize()} 0 cannot listen there: {error}."
         raise _not_met(member, host, port, what) from error
     with server:
         yield server

@@ -14,33 +14,19 @@ import hashlib
 import hmac
 import json
 import socket
+import time
 from collections.abc import Mapping, Set
 from dataclasses import asdict, dataclass, field
 from typing import Any
-
-__all__ = [
-    "Answer",
-    "BadMessage",
-    "Hello",
-    "Member",
-    "Unproven",
-    "key_of",
-    "pack_answer",
-    "pack_challenge",
-    "pack_hello",
-    "parse_answer",
-    "parse_challenge",
-    "parse_hello",
-    "parse_json",
-    "printable_name",
-    "printable_text",
-]
 
 _NAME = 255
 """Longest name, in characters."""
 
 _TEXT = 50_000
 """Longest text of several lines, in characters."""
+
+_LONGEST = 1 << 20
+"""Most bytes of a line."""
 
 _MOST = 1 << 20
 """Most members."""
@@ -77,6 +63,11 @@ class Member:
     def __str__(self) -> str:
         return f"{self.kind} {self.number} ({self.host})"
 
+    @property
+    def title(self) -> str:
+        """Its name, to begin a sentence."""
+        return f"{self.kind.capitalize()} {self.number} ({self.host})"
+
 
 @dataclass(frozen=True)
 class Hello:
@@ -104,12 +95,7 @@ class Answer:
 
 
 def key_of(secret: str, run: str) -> bytes:
-    """Return the key of a run.
-
-    Args:
-        secret: of all its nodes; "" for none.
-        run: its name.
-    """
+    """Return the key of a run, by the secret of its nodes, which may be "", and its name."""
     return hashlib.sha256(json.dumps(["rltrain", secret, run]).encode()).digest()
 
 
@@ -126,18 +112,13 @@ def parse_challenge(line: bytes) -> str:
 def pack_hello(key: bytes, challenge: str, hello: Hello) -> bytes:
     """Return the line of one that connects, signed with number 0's nonce."""
     member = {name: getattr(hello.member, name) for name in _OF_MEMBER}
-    body = {"member": member, "nonce": hello.nonce}
-    return _signed(key, challenge, body | _if_any(refuses=hello.refuses))
+    body = {"member": member, "nonce": hello.nonce, "refuses": hello.refuses}
+    return _signed(key, challenge, body)
 
 
 def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
-    """Return who has connected.
-
-    Raises:
-        BadMessage: it is another program.
-        Unproven: it is one of another run.
-    """
-    body = _opened(key, challenge, line, {"member", "nonce"}, {"refuses"})
+    """Return who has connected."""
+    body = _opened(key, challenge, line, {"member", "nonce", "refuses"})
     member = body["member"]
     if not isinstance(member, dict) or set(member) != set(_OF_MEMBER):
         raise BadMessage("this is no member")
@@ -148,27 +129,19 @@ def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
         raise BadMessage("these are no facts")
     own = {printable_name(name): printable_name(value) for name, value in facts.items()}
     who = Member(printable_name(member["kind"]), number, count, own, printable_name(member["host"]))
-    return Hello(who, _nonce(body["nonce"]), printable_text(body.get("refuses", "")))
+    return Hello(who, _nonce(body["nonce"]), printable_text(body["refuses"]))
 
 
 def pack_answer(key: bytes, nonce: str, answer: Answer) -> bytes:
     """Return number 0's line, signed with the other's nonce."""
-    body = asdict(answer)
-    return _signed(
-        key, nonce, {name: body.pop(name) for name in ("wrong", "host")} | _if_any(**body)
-    )
+    return _signed(key, nonce, asdict(answer))
 
 
 def parse_answer(key: bytes, nonce: str, line: bytes) -> Answer:
-    """Return what number 0 says.
-
-    Raises:
-        BadMessage: another program answers there.
-        Unproven: it is number 0 of another run.
-    """
-    body = _opened(key, nonce, line, {"wrong", "host"}, {"refuses", "waits"})
-    more = {name: printable_text(body.get(name, "")) for name in ("refuses", "waits")}
-    return Answer(printable_text(body["wrong"]), printable_name(body["host"]), **more)
+    """Return what number 0 says."""
+    body = _opened(key, nonce, line, {"wrong", "host", "refuses", "waits"})
+    texts = {name: printable_text(body[name]) for name in ("wrong", "refuses", "waits")}
+    return Answer(host=printable_name(body["host"]), **texts)
 
 
 def parse_json(line: bytes) -> Any:
@@ -187,16 +160,9 @@ def _signed(key: bytes, nonce: str, body: Mapping[str, Any]) -> bytes:
     return _line({**body, "proof": _proof(key, nonce, body)})
 
 
-def _if_any(**texts: str) -> dict[str, str]:
-    """Return the texts that are not empty: what says nothing is left out."""
-    return {name: text for name, text in texts.items() if text}
-
-
-def _opened(
-    key: bytes, nonce: str, line: bytes, names: Set[str], others: Set[str]
-) -> dict[str, Any]:
-    """Return what a signed line says: all of the names, and some of the others."""
-    body = _fields(line, names | {"proof"}, others)
+def _opened(key: bytes, nonce: str, line: bytes, names: Set[str]) -> dict[str, Any]:
+    """Return what a signed line says."""
+    body = _fields(line, names | {"proof"})
     proof = _nonce(body.pop("proof"))
     if not hmac.compare_digest(proof, _proof(key, nonce, body)):
         raise Unproven("it is of another run, or does not know the secret")
@@ -207,9 +173,9 @@ def _proof(key: bytes, nonce: str, body: Mapping[str, Any]) -> str:
     return hmac.new(key, nonce.encode() + b"\n" + _line(body), hashlib.sha256).hexdigest()
 
 
-def _fields(line: bytes, names: Set[str], others: Set[str] = frozenset()) -> dict[str, Any]:
+def _fields(line: bytes, names: Set[str]) -> dict[str, Any]:
     message = parse_json(line)
-    if not isinstance(message, dict) or not names <= set(message) <= names | others:
+    if not isinstance(message, dict) or set(message) != names:
         raise BadMessage(f"it has not the fields {', '.join(sorted(names))}")
     return message
 
@@ -234,3 +200,30 @@ def printable_text(value: Any) -> str:
     return "".join(
         each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in value
     )
+
+
+def send(connection: socket.socket, message: object) -> None:
+    """Send a line of JSON."""
+    connection.sendall(json.dumps(message).encode() + b"\n")
+
+
+def receive_line(connection: socket.socket, seconds: float) -> bytes:
+    """Return the next line, which must come in so many seconds; it reads no further.
+
+    The connection has no time-out afterwards.
+    """
+    deadline, line = time.monotonic() + seconds, bytearray()
+    try:
+        while not line.endswith(b"\n"):
+            connection.settimeout(max(deadline - time.monotonic(), 0.001))
+            seen = connection.recv(_LONGEST + 1 - len(line), socket.MSG_PEEK)
+            if not seen:
+                raise EOFError("the connection was closed")
+            line += connection.recv(seen.find(b"\n") + 1 or len(seen))
+            if len(line) > _LONGEST:
+                raise BadMessage("the line is too long")
+            if time.monotonic() > deadline:
+                raise TimeoutError("timed out")
+    finally:
+        connection.settimeout(None)
+    return bytes(line)

@@ -1,4 +1,4 @@
-"""The interfaces of this machine, and those that lead to the master."""
+"""The network of this machine: its interfaces and ports, and by which of them ranks connect."""
 
 from __future__ import annotations
 
@@ -8,21 +8,30 @@ import ipaddress
 import os
 import socket
 import struct
+from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from rltrain.launch import address_towards, own_address
-
-__all__ = [
-    "interface_towards",
-    "interfaces",
-    "is_loopback",
-    "network_of_gloo",
-    "network_of_nccl",
-    "reachable_address",
-]
+from rltrain.launch import address_towards, own_address, shared_folder
+from rltrain.types import World
 
 _SIOCGIFADDR = 0x8915
 """Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
+
+_SILENCE = 5, 4, 3
+"""Seconds until a silent connection is probed, seconds between probes, and unanswered probes until
+it is given up: a cut link or a stopped machine is noticed within 17 s."""
+
+NCCL_FALLBACKS: tuple[Mapping[str, str], ...] = (
+    {"NCCL_P2P_DISABLE": "1"},
+    {"NCCL_SHM_DISABLE": "1"},
+    {"NCCL_IB_DISABLE": "1"},
+    {"NCCL_ALGO": "Ring"},
+    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+    {"NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1", "NCCL_ALGO": "Ring"},
+    {"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"},
+)
+"""Sets of variables to try, in order, if NCCL fails: those of Isaac Lab's troubleshooting page,
+its combinations of them, and finally sockets only."""
 
 
 def is_loopback(host: str) -> bool:
@@ -51,16 +60,6 @@ def interfaces() -> dict[str, str | None]:
         return {name: _ipv4(probe, name) for _, name in socket.if_nameindex()}
 
 
-def interface_of(address: str | None) -> str | None:
-    """Return the name of the interface with an address, such as "lo" or "eth0"; None if unknown."""
-    if address is None:
-        return None
-    if ":" in address:
-        return _with_ipv6(address)
-    found = next((name for name, each in interfaces().items() if each == address), None)
-    return found or ("lo" if address.startswith("127.") else None)
-
-
 def interface_towards(host: str, num_nodes: int = 1) -> str | None:
     """Return the name of the interface at which other ranks reach this machine; None if unknown.
 
@@ -68,7 +67,11 @@ def interface_towards(host: str, num_nodes: int = 1) -> str | None:
         host: where all of them meet.
         num_nodes: on how many machines they are.
     """
-    return interface_of(reachable_address(host, num_nodes))
+    address = reachable_address(host, num_nodes)
+    if address is None or ":" in address:
+        return address and _with_ipv6(address)
+    found = next((name for name, each in interfaces().items() if each == address), None)
+    return found or ("lo" if address.startswith("127.") else None)
 
 
 def _ipv4(probe: socket.socket, interface: str) -> str | None:
@@ -92,10 +95,7 @@ def _with_ipv6(address: str) -> str | None:
 def _network(variable: str, host: str, num_nodes: int) -> str:
     """Say by which interface ranks reach each other; "" if it is not known.
 
-    Args:
-        variable: names the one that the user chooses.
-        host: where all of them meet.
-        num_nodes: on how many machines they are.
+    The variable names the one that the user chooses; at the host all of them meet.
     """
     if os.environ.get(variable):
         return f"as {variable}={os.environ[variable]} says"
@@ -106,3 +106,63 @@ def _network(variable: str, host: str, num_nodes: int) -> str:
 network_of_gloo = functools.partial(_network, "GLOO_SOCKET_IFNAME")
 """For `BackendSpec.network`."""
 network_of_nccl = functools.partial(_network, "NCCL_SOCKET_IFNAME")
+
+
+def choose_nccl_interface(environ: MutableMapping[str, str], world: World, host: str) -> None:
+    """Make NCCL listen where the other ranks of the run are, unless the user has decided.
+
+    By itself it takes the first interface that is up, which may be that of a container's bridge.
+    Where there is InfiniBand, NCCL still sends what it reduces over that.
+
+    Args:
+        environ: the variables of this rank.
+        world: its place.
+        host: where all ranks meet.
+    """
+    if shared_folder(world) is not None:
+        # NCCL would listen on a network that others reach, although it sends nothing by it.
+        environ.setdefault("NCCL_SOCKET_IFNAME", "lo")
+    elif world.num_nodes > 1 and (interface := interface_towards(host, world.num_nodes)):
+        # NCCL takes a name without "=" for the beginning of several.
+        environ.setdefault("NCCL_SOCKET_IFNAME", f"={interface}")
+
+
+def can_listen(host: str, port: int) -> bool:
+    """Return whether a host's address is one of this machine's, and the port is free there."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError:
+        return False
+    return True
+
+
+def hold_port() -> socket.socket:
+    """Return a socket that reserves a free port on the loopback interface until it is closed.
+
+    Linux gives the port of a socket that is bound but does not listen only to sockets with
+    SO_REUSEADDR. Servers set it, those of jax and torch too.
+    """
+    holder = socket.socket()
+    try:
+        holder.bind(("127.0.0.1", 0))
+        # After `bind`: two runs that both bind with reuse may get the same port.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    except BaseException:
+        holder.close()
+        raise
+    return holder
+
+
+def end_when_silent(connection: socket.socket) -> None:
+    """Let an open connection fail when the other end has not answered for 17 seconds."""
+    idle, interval, count = _SILENCE
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count)
+    # Words that are never acknowledged count as silence too.
+    milliseconds = 1000 * (idle + interval * count)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)

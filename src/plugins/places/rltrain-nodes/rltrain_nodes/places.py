@@ -15,8 +15,6 @@ from rltrain_nodes import meeting
 from rltrain_nodes.lifeline import connected
 from rltrain_nodes.messages import Member
 
-__all__ = ["connected_nodes", "refuse"]
-
 _PATIENCE = {"node": 15.0, "rank": 60.0}
 """Seconds in which the others are told: all of a job start at about the same time, and ranks import
 their framework before they meet."""

@@ -22,11 +22,15 @@ from typing import Any
 from rltrain.config import endpoint
 from rltrain.terminal import one_line
 from rltrain_nodes.callers import ANSWER_TIMEOUT
-from rltrain_nodes.messages import BadMessage, Member, parse_json, printable_text
+from rltrain_nodes.messages import (
+    BadMessage,
+    Member,
+    parse_json,
+    printable_text,
+    receive_line,
+    send,
+)
 from rltrain_nodes.network import interfaces, reachable_address
-from rltrain_nodes.wire import receive_line, send
-
-__all__ = ["unreached"]
 
 _CONNECT = 1.5
 """Seconds for a connection: what is lost is sent again after one."""
@@ -57,11 +61,6 @@ def unreached(member: Member, others: list[tuple[socket.socket, Member]], master
         member: this one.
         others: the open connections: of number 0 to all others, and of those to number 0.
         master: the host of number 0.
-
-    Raises:
-        OSError: a connection has ended.
-        EOFError: the same.
-        BadMessage: another one does not speak the same protocol.
     """
     with _listening(_own_address(master)) as own:
         mine = _Place(member.number, member.host, *own)

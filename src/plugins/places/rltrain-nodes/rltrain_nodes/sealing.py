@@ -15,8 +15,6 @@ from collections.abc import Iterator
 
 from rltrain.launch import make_room
 
-__all__ = ["own_sockets", "seal", "sealed_afterwards"]
-
 _SO_ATTACH_FILTER = 26
 
 _NOTHING = struct.pack("HBBI", 0x06, 0, 0, 0)
@@ -81,7 +79,5 @@ def _attach_filter(each: socket.socket) -> None:
     program = ctypes.create_string_buffer(_NOTHING)
     with contextlib.suppress(OSError):  # Not every sandbox has filters.
         each.setsockopt(
-            socket.SOL_SOCKET,
-            _SO_ATTACH_FILTER,
-            struct.pack("HP", 1, ctypes.addressof(program)),
+            socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 1, ctypes.addressof(program))
         )

@@ -11,9 +11,7 @@ from types import FrameType
 
 from rltrain.launch import REQUESTS, may_catch
 
-__all__ = ["CaughtSignals", "caught_signals"]
-
-_SIGNALS = (*REQUESTS, signal.SIGHUP, signal.SIGQUIT)
+_SIGNALS = (*REQUESTS, signal.SIGQUIT)
 
 
 class CaughtSignals:

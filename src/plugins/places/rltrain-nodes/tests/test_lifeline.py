@@ -19,7 +19,7 @@ from rltrain.launch import Notes, private_folder
 from rltrain_nodes import lifeline
 from rltrain_nodes.lifeline import connected
 from rltrain_nodes.meeting import Member, gather
-from rltrain_nodes.wire import receive_line, send
+from rltrain_nodes.messages import receive_line, send
 
 OTHER_NODE = """
 import sys, time

@@ -12,10 +12,9 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.launch import SECRET
-from rltrain_nodes import callers, meeting, messages
-from rltrain_nodes import waiting as waits
+from rltrain_nodes import callers, calling, meeting, messages
 from rltrain_nodes.meeting import Member, meet, refuse
-from rltrain_nodes.wire import receive_line
+from rltrain_nodes.messages import receive_line
 
 
 @pytest.fixture(autouse=True)
@@ -287,8 +286,7 @@ def test_a_port_in_use_is_reported():
             meet(*ranks(0, of=2), "127.0.0.1", port, 30.0)
 
 
-def test_all_are_told_why_one_does_not_start(monkeypatch):
-    monkeypatch.setattr(meeting, "_LOOK_AFTER_REFUSAL", 0.2)
+def test_all_are_told_why_one_does_not_start():
     with waiting(*ranks(0, of=3)) as (port, outcome), ThreadPoolExecutor(1) as threads:
         second = threads.submit(meet, *ranks(1, of=3), "127.0.0.1", port, 30.0)
         refuse(*ranks(2, of=3), "127.0.0.1", port, "no GPU\x1b[2J\nis visible", 30.0)
@@ -313,7 +311,7 @@ def test_one_that_refuses_and_comes_after_all_is_there(monkeypatch):
 
 
 def test_those_that_wait_say_for_whom(monkeypatch, capsys):
-    monkeypatch.setattr(waits, "_FIRST", 0.5)
+    monkeypatch.setattr(calling, "_FIRST", 0.5)
     nodes = [Member("node", number, 3, host=f"M{number}") for number in (0, 1)]
     met(nodes, timeout=2.0)
     said = capsys.readouterr().out

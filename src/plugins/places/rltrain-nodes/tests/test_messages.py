@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rltrain_nodes import messages
+from rltrain_nodes.line import File, Refused, Request, Said, parse_message
 from rltrain_nodes.messages import (
     Answer,
     BadMessage,
@@ -19,7 +20,6 @@ from rltrain_nodes.messages import (
     Unproven,
     key_of,
 )
-from rltrain_nodes.said import File, Refused, Request, Said, parse_message
 
 KEY, NONCE, OTHER = key_of("secret", "run"), "0" * 64, "1" * 64
 HELLO = Hello(Member("node", 1, 2, {"rltrain": "0.1"}, "m1"), OTHER)

@@ -9,9 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rltrain_nodes import reach
-from rltrain_nodes.messages import BadMessage, Member
+from rltrain_nodes.messages import BadMessage, Member, receive_line, send
 from rltrain_nodes.reach import unreached
-from rltrain_nodes.wire import receive_line, send
 
 NODES = [Member("node", number, 2, host=f"m{number}") for number in (0, 1)]
 

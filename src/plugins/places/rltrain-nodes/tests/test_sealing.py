@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rltrain_nodes.ports import hold_port
+from rltrain_nodes.network import hold_port
 from rltrain_nodes.sealing import own_sockets, sealed_afterwards
 
 

@@ -10,8 +10,6 @@ from types import FrameType
 
 from rltrain.launch import REQUESTS, Latest, ended_by_signal, may_catch
 
-__all__ = ["Asked", "handled_requests"]
-
 
 class Asked:
     """What this process was asked.
@@ -47,11 +45,7 @@ class Asked:
 
 @contextlib.contextmanager
 def handled_requests() -> Iterator[Asked]:
-    """Handle signals that ask to end, in place of Ray, which has its own words and statuses.
-
-    Raises:
-        BaseException: that of a run that a signal has ended at once.
-    """
+    """Handle signals that ask to end, in place of Ray, which has its own words and statuses."""
     asked = Asked()
     handled = REQUESTS if threading.current_thread() is threading.main_thread() else ()
     before = {

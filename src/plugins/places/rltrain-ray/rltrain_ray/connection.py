@@ -12,8 +12,6 @@ import ray
 from rltrain.errors import UsageError
 from rltrain_ray.options import RayOptions
 
-__all__ = ["address_of", "connected"]
-
 _ANSWER = 10.0
 """Seconds in which the cluster's address must answer. Ray itself would try for minutes."""
 
@@ -26,15 +24,15 @@ def connected(options: RayOptions) -> Iterator[None]:
         return
     address = address_of(options, os.environ)
     try:
-        try:
-            ray.init(address=address, include_dashboard=None, logging_level="warning")
-        except ConnectionError:
-            if address != "auto":
-                raise
-            print(
-                "no Ray cluster runs here: starting one on this machine, for this run", flush=True
-            )
-            ray.init(address="local", include_dashboard=False, logging_level="warning")
+        with contextlib.chdir("/"):  # Nodes would look for modules here first.
+            try:
+                ray.init(address=address, include_dashboard=None, logging_level="warning")
+            except ConnectionError:
+                if address != "auto":
+                    raise
+                text = "no Ray cluster runs here: starting one on this machine, for this run"
+                print(text, flush=True)
+                ray.init(address="local", include_dashboard=False, logging_level="warning")
     except (ConnectionError, ValueError, RuntimeError) as error:
         where = f"ray.address={options.address}" if options.address else "--launcher ray"
         raise UsageError(f"{where}: there is no Ray cluster to connect to: {error}") from error
@@ -45,11 +43,7 @@ def connected(options: RayOptions) -> Iterator[None]:
 
 
 def address_of(options: RayOptions, environ: Mapping[str, str]) -> str:
-    """Return the cluster's address, for ray.init: "auto" for the one that runs on this machine.
-
-    Raises:
-        UsageError: nothing answers there, or it is one of Ray Client.
-    """
+    """Return the cluster's address, for ray.init: "auto" for the one that runs on this machine."""
     address = options.address or environ.get("RAY_ADDRESS") or "auto"
     label = f"{'ray.address' if options.address else 'RAY_ADDRESS'}={address}"
     if address.startswith("ray://"):

@@ -28,8 +28,6 @@ from rltrain_ray.connection import connected
 from rltrain_ray.nodes import Node, Place, error_of, error_to_show
 from rltrain_ray.options import RayOptions
 
-__all__ = ["RayLauncher", "place_of", "request"]
-
 _OUTPUT = 1.5
 """Seconds in which Ray brings what the nodes have printed last. It says nowhere when it is done."""
 
@@ -52,10 +50,6 @@ class RayLauncher:
 
         After a failure all nodes start again, on those that the cluster has then, as often as
         --max-restarts says, and go on from the newest checkpoint.
-
-        Raises:
-            UsageError: the cluster is not there, or has too little.
-            RankFailed: a rank or a node failed.
         """
         with connected(self._options), handled_requests() as asked:
             for left in range(config.max_restarts, 0, -1):
@@ -103,11 +97,7 @@ def request(config: Placement, options: RayOptions) -> dict[str, float]:
 
 @contextlib.contextmanager
 def _reserved(config: Placement, options: RayOptions) -> Iterator[PlacementGroup]:
-    """Reserve what all nodes need.
-
-    Raises:
-        UsageError: the cluster does not have it in time.
-    """
+    """Reserve what all nodes need."""
     needed = request(config, options) or {"CPU": 0.001}
     strategy = "STRICT_SPREAD" if config.nnodes > 1 else "STRICT_PACK"
     group = placement_group([needed] * config.nnodes, strategy=strategy)
@@ -198,12 +188,7 @@ def _wait(calls: list[Any], asked: Asked, ask: Callable[[int], None]) -> TrainRe
 
 
 def _places(actors: list[Any]) -> list[Place]:
-    """Return where the nodes' launchers run, once all actors have started.
-
-    Raises:
-        UsageError: a node cannot start one.
-        RankFailed: a node was lost.
-    """
+    """Return where the nodes' launchers run, once all actors have started."""
     places: list[Place] = []
     for number, actor in enumerate(actors):
         try:

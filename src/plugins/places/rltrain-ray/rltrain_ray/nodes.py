@@ -16,8 +16,6 @@ from rltrain.errors import EndedBySignal, PeerLost, RankFailed, RltrainError, Us
 from rltrain.launch import SECRET
 from rltrain.types import TrainResult
 
-__all__ = ["Node", "NodeLost", "Place", "error_of", "error_to_show"]
-
 
 class Place(NamedTuple):
     """Where a node's launcher runs."""

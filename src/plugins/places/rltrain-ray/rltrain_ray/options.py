@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from rltrain.options import naming
 
-__all__ = ["RayOptions"]
-
 
 @dataclass(frozen=True)
 class RayOptions:

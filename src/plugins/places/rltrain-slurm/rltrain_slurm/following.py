@@ -10,8 +10,6 @@ from pathlib import Path
 
 from rltrain.errors import RankFailed
 
-__all__ = ["Job", "follow"]
-
 _OUTPUT = 1.0
 """Seconds between two looks at the output."""
 
@@ -121,10 +119,6 @@ def follow(job: Job, *, cancel: bool) -> None:
     Args:
         job: the job.
         cancel: whether Ctrl-C cancels it.
-
-    Raises:
-        RankFailed: it failed, or was canceled.
-        KeyboardInterrupt: the user has stopped following.
     """
     try:
         _watch(job)

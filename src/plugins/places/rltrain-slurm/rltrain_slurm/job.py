@@ -21,8 +21,6 @@ from rltrain.errors import RankFailed, RltrainError
 from rltrain.launch import SECRET
 from rltrain.types import TrainResult
 
-__all__ = ["NodeOfJob", "run_name"]
-
 _FRUITLESS = 2
 """How often in a row a job is queued again without a new checkpoint."""
 
@@ -88,9 +86,6 @@ class NodeOfJob:
         """Return what to run when the job is queued again. submitit calls it before that.
 
         The run's own checkpoints are what it goes on from.
-
-        Raises:
-            RankFailed: it was queued again in vain before.
         """
         written = Path(self.log_root).glob(f"*/*/*_{self._name}/checkpoints/*")
         newest = max((path.stat().st_mtime for path in written), default=0.0)
@@ -133,11 +128,7 @@ class _Ending:
             os.kill(os.getpid(), signal.SIGTERM)
 
     def over(self, exit_code: int) -> None:
-        """Queue the job again if that is why the run has ended; then it does not return.
-
-        Args:
-            exit_code: that of the run.
-        """
+        """Queue the job again if that is why the run has ended; then it does not return."""
         self._latest.cancel()
         if self._announced.is_set() and exit_code in _AGAIN:
             self._again()

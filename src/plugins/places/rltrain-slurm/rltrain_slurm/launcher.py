@@ -19,8 +19,6 @@ from rltrain_slurm.following import Job, follow
 from rltrain_slurm.job import NodeOfJob
 from rltrain_slurm.options import SlurmOptions, minutes, sbatch_flags
 
-__all__ = ["SlurmLauncher", "job_parameters"]
-
 _DISK_TIMEOUT = 30.0
 """Seconds until a file that a node has written must be seen here."""
 
@@ -46,10 +44,6 @@ class SlurmLauncher:
         """Submit the job, show its output until it ends, and return what rank 0 returned.
 
         With several seeds it submits a job for each, and returns what the first one returned.
-
-        Raises:
-            UsageError: there is no SLURM here, or it refuses the job.
-            RankFailed: a job failed, or was canceled.
         """
         seeds: list[int | None] = [*self._options.seeds] or [None]
         jobs = [self._submit(config, work, seed) for seed in seeds]
@@ -126,7 +120,10 @@ def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
         "account": options.account,
         "qos": options.qos,
         "mem": options.mem,
-        "setup": list(options.setup) or None,
+        "setup": [
+            *options.setup,
+            "export PYTHONSAFEPATH=rltrain",
+        ],  # Ranks drop it.
         "wckey": None,
         "stderr_to_stdout": True,
         "additional_parameters": {"requeue": True, **sbatch_flags(list(options.sbatch))},
@@ -152,11 +149,7 @@ def _without(names: Iterable[str]) -> Iterator[None]:
 
 
 def _result(job: Any) -> TrainResult:
-    """Return what node 0 returned.
-
-    Raises:
-        RankFailed: it has left no result.
-    """
+    """Return what node 0 returned."""
     path = job.task(0).paths.result_pickle
     deadline = time.monotonic() + _DISK_TIMEOUT
     while not path.exists():

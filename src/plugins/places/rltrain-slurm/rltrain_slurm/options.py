@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 
 from rltrain.options import naming
 
-__all__ = ["SlurmOptions", "minutes", "sbatch_flags"]
-
 _TIME = re.compile(r"(?:(?P<days>\d+)-)?(?P<first>\d+)(?::(?P<second>\d+))?(?::(?P<third>\d+))?")
 
 _GRACE = 120
@@ -101,11 +99,7 @@ def minutes(time: str) -> int | None:
 
 
 def sbatch_flags(flags: list[str]) -> dict[str, str | bool]:
-    """Return flags such as --constraint=a100 by their names.
-
-    Raises:
-        ValueError: one is no long flag.
-    """
+    """Return flags such as --constraint=a100 by their names."""
     found: dict[str, str | bool] = {}
     for flag in flags:
         name, equals, value = flag.partition("=")

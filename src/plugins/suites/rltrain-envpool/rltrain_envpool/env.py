@@ -16,8 +16,6 @@ from rltrain.session import Session
 from rltrain_envpool.spaces import Actions, Observations
 from rltrain_envpool.tasks import configured, make_pool, steps_limit
 
-__all__ = ["EnvPoolEnv"]
-
 
 class EnvPoolEnv(VectorEnv[Any, Any, Any]):
     """Steps all environments together in C++ threads, and converts actions and observations.
@@ -56,9 +54,6 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
             options: values in EnvPool's configuration of the task.
             threads: the number of threads, unless the options set it.
             session: makes the arrays on its device.
-
-        Raises:
-            UsageError: the task has no such option, or no library can train it.
         """
         spec = configured(task, options)
         self._task, self._options, self._session = task, dict(options), session
@@ -108,9 +103,6 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
         Returns:
             Observations, as from `reset`; rewards, float32 of shape (num_envs,); terminations and
             truncations, bool of shape (num_envs,); info.
-
-        Raises:
-            ResetNeeded: the environment was never reset.
         """
         pool = self._current()
         decoded = self._actions.decode(self._session.to_host(actions))

@@ -12,8 +12,6 @@ from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
 from rltrain_adapters import tuned_in
 
-__all__ = ["describe", "rltrain_provides", "tasks", "tuned"]
-
 _PREFIX = "envpool/"
 """The prefix of task names, because many of EnvPool's names are Gymnasium's too."""
 
@@ -24,10 +22,6 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     Args:
         task: "envpool/" and EnvPool's name of the task.
         env: the user's `env.` options.
-
-    Raises:
-        UsageError: an option is wrong, the task cannot be made on this machine, or no library can
-            train it.
     """
     if not task.startswith(_PREFIX):
         return None

@@ -13,8 +13,6 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sp
 from rltrain.errors import UsageError
 from rltrain.types import ArrayInfo
 
-__all__ = ["Actions", "Observations", "space_of"]
-
 _GROUPS = {"state": "policy", "privileged_state": "critic"}
 """rltrain's names of the observation groups of MuJoCo Playground's robots."""
 
@@ -34,11 +32,7 @@ class Observations:
     """
 
     def __init__(self, task: str, spec: Any) -> None:
-        """Plan the conversion.
-
-        Raises:
-            UsageError: the task has several players, or images.
-        """
+        """Plan the conversion."""
         if spec.config.max_num_players > 1:
             raise UsageError(
                 f"The task {task!r} is a game of {spec.config.max_num_players} players; only tasks "
@@ -104,11 +98,7 @@ class Actions:
     """
 
     def __init__(self, task: str, spec: Any) -> None:
-        """Plan the conversion.
-
-        Raises:
-            UsageError: no library supports the action space.
-        """
+        """Plan the conversion."""
         space = space_of(spec, "action_space")
         *_, array_spec = spec.action_array_spec.values()
         self._shape = tuple(size for size in array_spec.shape if size != -1)

@@ -11,18 +11,12 @@ from rltrain_envpool.env import EnvPoolEnv
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["EnvPoolSuite"]
-
 
 class EnvPoolSuite:
     """Makes environments of the tasks that EnvPool has."""
 
     @hookimpl
     def rltrain_make_env(self, session: Session) -> EnvPoolEnv:
-        """Make this rank's environments.
-
-        Raises:
-            UsageError: an `env.` option is wrong.
-        """
+        """Make this rank's environments."""
         config, threads = session.config, cores_of_rank(session.world)
         return EnvPoolEnv(config.task, config.num_envs or 1, config.env, threads, session)

@@ -13,8 +13,6 @@ from rltrain.types import TaskInfo
 from rltrain_adapters import unknown_env_option
 from rltrain_envpool.spaces import Actions, Observations, space_of
 
-__all__ = ["configured", "describe_task", "learnable", "make_pool", "steps_limit"]
-
 _IMAGES = frozenset(
     f"envpool.{family}" for family in ("atari", "gfootball", "minigrid", "procgen", "vizdoom")
 )
@@ -74,9 +72,6 @@ def configured(task: str, options: Mapping[str, Any]) -> Any:
     Args:
         task: a name with the prefix "envpool/".
         options: values by their names in EnvPool's configuration of the task.
-
-    Raises:
-        UsageError: the task has no such option, or a value has the wrong type.
     """
     known = _options(_spec(task))
     for name, value in options.items():
@@ -93,11 +88,7 @@ def steps_limit(spec: Any) -> int | None:
 
 
 def make_pool(task: str, **settings: Any) -> Any:
-    """Make a pool of environments.
-
-    Raises:
-        UsageError: EnvPool cannot make it.
-    """
+    """Make a pool of environments."""
     pool = _made(envpool.make_gymnasium, task, settings)
     for name in ("observation_space", "action_space"):
         space_of(pool, name)  # The pool caches them; made in its first step, they would warn.

@@ -14,8 +14,6 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Arrays", "JaxArrays", "Kind", "NumpyArrays", "TorchArrays", "Uniform", "make_arrays"]
-
 Kind = Literal["float", "int", "bool", "byte"]
 """float32, int64 (int32 for jax, which stays in its 32-bit mode), bool or uint8."""
 
@@ -267,11 +265,7 @@ _FRAMEWORKS: dict[str, type[NumpyArrays] | type[TorchArrays] | type[JaxArrays]] 
 
 
 def make_arrays(framework: str, device: str = "cpu") -> Arrays:
-    """Return the `Arrays` of a framework on a device.
-
-    Raises:
-        ValueError: the framework is unknown, or does not have the device.
-    """
+    """Return the `Arrays` of a framework on a device."""
     if framework not in _FRAMEWORKS:
         raise ValueError(f"framework={framework!r}: must be one of {', '.join(_FRAMEWORKS)}")
     return _FRAMEWORKS[framework](device)

@@ -14,8 +14,6 @@ from gymnasium.vector.utils import batch_space
 from rltrain_gymnasium.arrays import Kind, Uniform, make_arrays
 from rltrain_gymnasium.tasks import BatchedTask, make_task
 
-__all__ = ["BatchedEnv", "make_batched"]
-
 
 class BatchedEnv(VectorEnv[Any, Any, Any]):
     """A vector environment without a loop over its environments.
@@ -53,9 +51,6 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
             num_envs: the number of environments.
             framework: "numpy", "torch" or "jax".
             device: the device of the arrays, such as "cuda:1".
-
-        Raises:
-            ValueError: the framework is unknown, or does not have the device.
         """
         self.task = task
         self.num_envs = num_envs
@@ -114,9 +109,6 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
             task has images, which are uint8 of shape (num_envs, height, width, channels); rewards,
             float32 of shape (num_envs,); terminations and truncations, bool of shape (num_envs,);
             info.
-
-        Raises:
-            ResetNeeded: the environment was never reset.
         """
         self._check_reset()
         actions = self._arrays.asarray(actions, self._action_kind)
@@ -148,11 +140,7 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         self._lengths = self._arrays.copy(lengths)
 
     def get_state(self) -> dict[str, Any]:
-        """Return a copy of everything that the next steps depend on.
-
-        Raises:
-            ResetNeeded: the environment was never reset.
-        """
+        """Return a copy of everything that the next steps depend on."""
         self._check_reset()
         return {
             "state": self._arrays.copy(self._state),
@@ -161,11 +149,7 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `get_state` of an equal environment returned; steps then match bit for bit.
-
-        Raises:
-            ValueError: the state belongs to another task or another number of environments.
-        """
+        """Restore what `get_state` of an equal environment returned: steps match bit for bit."""
         physical = self._arrays.asarray(state["state"], "float")
         shape = (self.num_envs, len(self.task.initial_bound))
         if tuple(physical.shape) != shape:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,14 +13,12 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, in_a_line
 from rltrain_gymnasium.arrays import Arrays, Kind
 from rltrain_gymnasium.observed import grouped, is_image
 from rltrain_gymnasium.scenes import scene_of
 from rltrain_gymnasium.single import action_kind, make_single
 from rltrain_gymnasium.upstream import AnyInfoVectorEnv
-
-__all__ = ["ConvertedVectorEnv", "make_converted"]
 
 
 class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
@@ -52,10 +50,8 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
             env: the environments, with SAME_STEP autoreset. Their observations are vectors, images
                 or a Dict of these, and may be in the same memory at each step.
             arrays: makes the arrays on the session's device.
-
-        Raises:
-            UsageError: no library can learn in this action space.
         """
+        self._task = task
         self._env = env
         self._arrays = arrays
         self._space: Space[Any] = env.single_action_space
@@ -80,7 +76,7 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
         Returns:
             Observations of shape (num_envs, ...), by group if there are several, and info.
         """
-        observations, info = self._env.reset(seed=seed, options=options)
+        observations, info = self._called(self._env.reset, seed=seed, options=options)
         return self._converted(observations), info
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -94,8 +90,8 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
             for uint8 images; rewards, float32 of shape (num_envs,); terminations and truncations,
             bool of shape (num_envs,); info.
         """
-        observations, rewards, terminations, truncations, info = self._env.step(
-            self._actions(actions)
+        observations, rewards, terminations, truncations, info = self._called(
+            self._env.step, self._actions(actions)
         )
         truncations = truncations & ~terminations
         done = terminations | truncations
@@ -120,6 +116,14 @@ class ConvertedVectorEnv(VectorEnv[Any, Any, Any]):
     def close_extras(self, **kwargs: Any) -> None:
         """Close the environments."""
         self._env.close(**kwargs)
+
+    def _called(self, method: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call the environments, whose errors do not say of which task they are."""
+        try:
+            return method(*args, **kwargs)
+        except Exception as error:
+            raised = f"{method.__name__}() raised {in_a_line(error, placed=True)}"
+            raise RuntimeError(f"The task {self._task!r}: {raised}") from error
 
     def _converted(self, observations: Any) -> Any:
         """Return new arrays: Gymnasium writes the next observations where these are."""
@@ -163,9 +167,6 @@ def make_converted(
         options: keyword arguments of `gymnasium.make`.
         arrays: makes the arrays on the session's device.
         renders: whether the first environment can render.
-
-    Raises:
-        UsageError: the task cannot be made, does not have these options, or cannot render.
     """
     create = partial(_make_grouped, task, dict(options))
     creators = [create] * num_envs

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import gymnasium
@@ -13,7 +16,11 @@ from gymnasium.wrappers import FlattenObservation
 from rltrain.errors import UsageError
 from rltrain.types import ArrayInfo
 
-__all__ = ["described", "grouped", "is_image"]
+_NOT_SEEN = ("critic", "teacher", "rnd_state")
+"""The groups that a policy does not see, by the names of rsl_rl's models."""
+
+_OF_CRITIC = re.compile(r"critic(_\w+)?|privileged(_\w+)?")
+"""Names of what a critic alone sees, such as MuJoCo Playground's `privileged_state`."""
 
 
 def is_image(space: Space[Any]) -> bool:
@@ -40,70 +47,70 @@ def described(space: Space[Any]) -> dict[str, ArrayInfo]:
 def grouped(task: str, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
     """Wrap an environment so that its observations are a vector, an image, or groups of these.
 
-    An image is left as it is. In a Dict with images, each image is a group with its own name, and
-    the rest is flattened to the group `policy`; a single image with nothing else is the group
-    `policy`. All other observations are flattened.
-
-    Args:
-        task: the task's name, for messages.
-        env: the environment.
-
-    Raises:
-        UsageError: the observations are not numbers of a fixed size, or contain images in an
-            unsupported layout.
+    An image is left as it is. In a Dict, each image is a group with its own name, and so is what
+    only a critic, a teacher or RND may see; the rest is flattened to the group `policy`. A single
+    image with nothing else to act by is the group `policy`. All other observations are flattened.
     """
     space = env.observation_space
-    if isinstance(space, Dict) and any(is_image(part) for part in space.spaces.values()):
-        return ImagesApart(task, env)
+    if not isinstance(space, Space):
+        raise UsageError(
+            f"The task {task!r}: its observation_space is a {type(space).__name__}, not a space of "
+            "Gymnasium. A task of several agents, such as PettingZoo's, must be one of one agent."
+        )
     _check_numbers(task, space)
+    if isinstance(space, Dict):
+        return Groups(task, env)
     _check_images(task, space)
     is_vector = isinstance(space, Box) and len(space.shape) == 1
     return env if is_vector or is_image(space) else FlattenObservation(env)
 
 
-class ImagesApart(gymnasium.ObservationWrapper[Any, Any, Any]):
-    """Keeps the images of a Dict, and flattens everything else to the group `policy`."""
+class Groups(gymnasium.ObservationWrapper[Any, Any, Any]):
+    """Keeps the images of a Dict, and flattens everything else, group by group."""
 
     def __init__(self, task: str, env: gymnasium.Env[Any, Any]) -> None:
-        """Wrap an environment whose observations are a Dict with images.
-
-        Raises:
-            UsageError: it is not clear what the group `policy` is, or the rest cannot be flattened.
-        """
+        """Wrap an environment whose observations are a Dict."""
         super().__init__(env)
         parts: Mapping[str, Space[Any]] = env.observation_space.spaces  # type: ignore[attr-defined]
-        self._images = {name: part for name, part in parts.items() if is_image(part)}
-        self._rest = Dict({name: part for name, part in parts.items() if name not in self._images})
-        self._check_one_policy(task)
-        _check_numbers(task, self._rest)
-        for part in (*self._images.values(), *self._rest.values()):
+        groups = _groups(parts)
+        mixed = any(
+            len(group) > 1 and any(map(is_image, group.values())) for group in groups.values()
+        )
+        if mixed or "policy" not in groups:
+            raise UsageError(
+                f"The task {task!r} observes {', '.join(parts)}: if all observations are images, "
+                "one must be named `policy`; if some are not, they form `policy`, and no image may "
+                "have this name. Rename them in a gymnasium.ObservationWrapper."
+            )
+        for part in parts.values():
             _check_images(task, part)
-        groups = dict(self._images)
-        if self._rest.spaces:
-            groups["policy"] = flatten_space(self._rest)
-        self._only = next(iter(groups)) if len(groups) == 1 else None
-        self.observation_space = Dict(groups) if self._only is None else groups[self._only]
+        self._reads: dict[str, Callable[[Any], Any]] = {}
+        spaces: dict[str, Space[Any]] = {}
+        for group, members in groups.items():
+            name, part = next(iter(members.items()))
+            spaces[group] = part if is_image(part) else flatten_space(members)
+            self._reads[group] = itemgetter(name) if is_image(part) else partial(flatten, members)
+        self.observation_space = Dict(spaces) if len(spaces) > 1 else spaces["policy"]
 
     def observation(self, observation: Any) -> Any:
-        """Return the groups of an observation, or its only image."""
-        if self._only is not None:
-            return observation[self._only]
-        groups = {name: observation[name] for name in self._images}
-        if self._rest.spaces:
-            rest = {name: observation[name] for name in self._rest.spaces}
-            groups["policy"] = flatten(self._rest, rest)
-        return groups
+        """Return the groups of an observation, or the only one."""
+        groups = {group: read(observation) for group, read in self._reads.items()}
+        return groups if len(groups) > 1 else groups["policy"]
 
-    def _check_one_policy(self, task: str) -> None:
-        """Check that exactly one group is `policy`; a single image with nothing else becomes it."""
-        has_rest, is_named = bool(self._rest.spaces), "policy" in self._images
-        if (has_rest and is_named) or (not has_rest and not is_named and len(self._images) > 1):
-            raise UsageError(
-                f"The task {task!r} observes {', '.join(self.env.observation_space)}: if all "  # type: ignore[arg-type]
-                "observations are images, one must be named `policy`; if some are not, they form "
-                "`policy`, and no image may have this name. Rename them in a "
-                "gymnasium.ObservationWrapper."
-            )
+
+def _groups(parts: Mapping[str, Space[Any]]) -> dict[str, Dict]:
+    """Return the members of a Dict by the group that they belong to."""
+    groups: dict[str, dict[str, Space[Any]]] = {}
+    for name, part in parts.items():
+        own = name if name in _NOT_SEEN or is_image(part) else "policy"
+        group = "critic" if _OF_CRITIC.fullmatch(name) else own
+        groups.setdefault(group, {})[name] = part
+    seen = [group for group in groups if group not in _NOT_SEEN]
+    if not seen:  # Then it is no critic's: nothing else is there to act by.
+        return {"policy": Dict(dict(parts))}
+    if len(seen) == 1:
+        groups["policy"] = groups.pop(seen[0])
+    return {group: Dict(members) for group, members in groups.items()}
 
 
 def _check_numbers(task: str, space: Space[Any]) -> None:
@@ -145,8 +152,7 @@ def _flattens(space: Space[Any]) -> bool:
 def _check_images(task: str, space: Space[Any]) -> None:
     """Refuse images with channels first, of integers other than uint8, or in a nested space."""
     if isinstance(space, (Dict, Tuple)):
-        inside = space.spaces.values() if isinstance(space, Dict) else space.spaces
-        if any(_has_images(part) for part in inside):
+        if _has_images(space):
             raise UsageError(
                 f"The task {task!r} has images nested in {space}; an image must be the whole "
                 "observation or a member of one Dict. Convert it in a gymnasium.ObservationWrapper."
@@ -154,16 +160,13 @@ def _check_images(task: str, space: Space[Any]) -> None:
     elif _has_images(space) and (not is_image(space) or _channels_first(space)):
         raise UsageError(
             f"The task {task!r} observes {space.dtype} of shape {space.shape}; images must be "
-            "uint8 or float, with axes in the order height, width, channels. Convert them in a "
-            "gymnasium.ObservationWrapper."
+            "uint8 or float, with axes in the order height, width, channels. Convert them in "
+            "gymnasium.wrappers.TransformObservation: lambda image: np.moveaxis(image, 0, -1), say."
         )
 
 
 def _has_images(space: Space[Any]) -> bool:
-    if isinstance(space, (Dict, Tuple)):
-        inside = space.spaces.values() if isinstance(space, Dict) else space.spaces
-        return any(_has_images(part) for part in inside)
-    return isinstance(space, Box) and len(space.shape) >= 3
+    return any(isinstance(part, Box) and len(part.shape) >= 3 for _, part in _leaves(space))
 
 
 def _channels_first(image: Space[Any]) -> bool:

@@ -8,8 +8,6 @@ from importlib.metadata import Distribution, distributions
 
 from rltrain_adapters.sources import mentions, registered_names
 
-__all__ = ["tasks_of_packages"]
-
 _NEEDS_GYMNASIUM = re.compile(r"gymnasium(?![\w.-])(?!.*\bextra\b)", re.IGNORECASE)
 
 
@@ -17,9 +15,6 @@ def tasks_of_packages(module: str | None = None) -> list[str]:
     """Return the names "module:Name-v0" in the packages that need Gymnasium; none is imported.
 
     Those of Isaac Lab's projects are the suite `isaaclab`'s.
-
-    Args:
-        module: whose names, of whatever form, are returned instead.
     """
     if module is not None:
         return [f"{module}:{name}" for name in registered_names(module, "register", "id")]

@@ -12,8 +12,6 @@ from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_adapters import tuned_in
 from rltrain_gymnasium.packages import tasks_of_packages
 
-__all__ = ["describe", "rltrain_provides", "tasks"]
-
 
 def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task with the user's `env.` options.
@@ -22,9 +20,6 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
 
     An embedded task is described from its class. For any other task one environment is made, and
     closed again.
-
-    Raises:
-        UsageError: the task cannot be made on this machine, or no library can train it.
     """
     from rltrain_gymnasium.tasks import EMBEDDED, configured
 

@@ -11,8 +11,6 @@ import gymnasium
 
 from rltrain_gymnasium.tasks import EMBEDDED
 
-__all__ = ["register"]
-
 
 def register() -> None:
     """Register the embedded tasks with Gymnasium. Calling it again does nothing."""

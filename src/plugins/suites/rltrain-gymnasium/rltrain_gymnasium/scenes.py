@@ -6,8 +6,6 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["scene_of"]
-
 
 def scene_of(envs: Sequence[Any]) -> Callable[[int], tuple[Any, Any]] | None:
     """Return what gives an environment's `MjModel` and `MjData`; None if they have none.

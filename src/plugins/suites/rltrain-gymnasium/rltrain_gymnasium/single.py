@@ -14,13 +14,12 @@ from gymnasium import error as errors
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete, MultiDiscrete, Space, flatdim
 
-from rltrain.errors import UsageError
+from rltrain.errors import UsageError, in_a_line
 from rltrain.types import TaskInfo
+from rltrain_adapters import unknown_env_option
 from rltrain_adapters.sources import import_for
 from rltrain_gymnasium.observed import described, grouped
-from rltrain_gymnasium.tried import in_a_line, is_gymnasiums_own, try_out
-
-__all__ = ["action_kind", "describe_registered", "make_single"]
+from rltrain_gymnasium.tried import is_gymnasiums_own, try_out
 
 ActionKind = Literal["continuous", "discrete", "multi_discrete"]
 
@@ -35,19 +34,21 @@ def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | Non
 
     Args:
         task: an id such as "CartPole-v1", or "module:Id-v0" to import the module that registers it.
-        options: the user's; those that the environment does not have are left to the plan.
-
-    Raises:
-        UsageError: the task cannot be made on this machine, no library can train it, or it breaks
-            Gymnasium's rules.
+        options: the user's.
     """
     spec = _find(task)
     if spec is None:
         return None
-    known = _options(spec)
-    env = made = make_single(
-        task, {k: v for k, v in options.items() if known is None or k in known}
-    )
+    if spec.entry_point is None:
+        raise UsageError(
+            f"The task {task!r} is registered with a vector_entry_point alone. Register an "
+            "entry_point too; or, for a simulator that steps many at once, write a suite: rltrain "
+            "new NAME --kind suite."
+        )
+    known = _options(spec, options)
+    if known is not None and (wrong := sorted(options.keys() - known)):
+        raise unknown_env_option(task, wrong[0], sorted(known))
+    env = made = make_single(task, options)
     try:
         length = env.spec.max_episode_steps if env.spec else None
         env = grouped(task, env)
@@ -73,9 +74,6 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
         task: an id registered with Gymnasium.
         options: keyword arguments of `gymnasium.make`: those of the environment, and
             `max_episode_steps`.
-
-    Raises:
-        UsageError: a package is missing, the options are wrong, or the task raises an exception.
     """
     try:
         with warnings.catch_warnings():
@@ -83,26 +81,28 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
             return gymnasium.make(task, disable_env_checker=True, **options)
     except (errors.DependencyNotInstalled, ImportError) as error:
         raise UsageError(_missing(task, error)) from error
-    except errors.Error as error:
+    except (Exception, SystemExit) as error:
         if _find(task) is None:
             raise UsageError(_not_registered(task)) from error
-        raise UsageError(f"The task {task!r} cannot be made: {error}") from error
-    except Exception as error:
-        unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
-        if unexpected and unexpected[1] in options:
-            message = f"env.{unexpected[1]}: the task {task} has no such option."
-        else:
-            given = f" with the env. options {dict(options)}" if options else ""
-            message = f"The task {task!r} cannot be made{given}: {in_a_line(error)}"
-        raise UsageError(message) from error
+        raise UsageError(_raised(task, options, error)) from error
+
+
+def _raised(task: str, options: Mapping[str, Any], error: BaseException) -> str:
+    """Return a message about what a task's constructor has raised."""
+    if "was raised from the environment creator" in str(error) and error.__context__:
+        error = error.__context__  # Gymnasium's own words do not say where.
+    unexpected = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+    if unexpected and unexpected[1] in options:
+        return f"env.{unexpected[1]}: the task {task} has no such option."
+    missing = re.search(r"\(\) missing \d+ required [\w-]+ arguments?: (.+)", str(error))
+    needed = [f"env.{name}=VALUE" for name in re.findall(r"'(\w+)'", missing[1] if missing else "")]
+    given = f" with the env. options {dict(options)}" if options else ""
+    hint = f". Give {' '.join(needed)}." if needed else ""
+    return f"The task {task!r} cannot be made{given}: {in_a_line(error, placed=True)}{hint}"
 
 
 def action_kind(task: str, space: Space[Any]) -> ActionKind:
-    """Return the kind of actions in a space.
-
-    Raises:
-        UsageError: no library supports the space.
-    """
+    """Return the kind of actions in a space."""
     if isinstance(space, Discrete):
         return "discrete"
     if isinstance(space, MultiDiscrete) and len(space.shape) == 1:
@@ -167,10 +167,11 @@ def _missing(task: str, error: ImportError | errors.DependencyNotInstalled) -> s
     return f"{message}. Try `pip install {package}`."
 
 
-def _options(spec: EnvSpec) -> dict[str, Any] | None:
+def _options(spec: EnvSpec, given: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the environment's keyword arguments with defaults, or None if it has `**kwargs`.
 
-    None too if they cannot be read: then the environment cannot be made either, or it says nothing.
+    An argument without a default has the value that the user gave. None too if they cannot be read:
+    then the environment cannot be made either, or it says nothing.
     """
     creator: Any = spec.entry_point
     try:
@@ -178,15 +179,16 @@ def _options(spec: EnvSpec) -> dict[str, Any] | None:
             module, _, name = creator.partition(":")
             creator = getattr(importlib.import_module(module), name)
         parameters = inspect.signature(creator).parameters.values()
-    except (AttributeError, ImportError, TypeError, ValueError):
+    except (Exception, SystemExit):  # To make it says why.
         return None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return None
-    defaults = {
-        parameter.name: parameter.default
+    own = {
+        parameter.name: given.get(parameter.name)
+        if parameter.default is parameter.empty
+        else parameter.default
         for parameter in parameters
         if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        and parameter.default is not parameter.empty
     }
-    options = {**defaults, **spec.kwargs, "max_episode_steps": spec.max_episode_steps}
+    options = {**own, **spec.kwargs, "max_episode_steps": spec.max_episode_steps}
     return {name: value for name, value in options.items() if name != "render_mode"}

@@ -15,19 +15,13 @@ from rltrain_gymnasium.tasks import EMBEDDED, configured
 if TYPE_CHECKING:
     from rltrain.session import Session
 
-__all__ = ["GymnasiumSuite"]
-
 
 class GymnasiumSuite:
     """Makes environments of the embedded tasks and of all tasks registered with Gymnasium."""
 
     @hookimpl
     def rltrain_make_env(self, session: Session) -> VectorEnv[Any, Any, Any]:
-        """Make this rank's environments.
-
-        Raises:
-            UsageError: an `env.` option is wrong.
-        """
+        """Make this rank's environments."""
         config = session.config
         num_envs, device = config.num_envs or 1, session.world.device
         if config.task in EMBEDDED:

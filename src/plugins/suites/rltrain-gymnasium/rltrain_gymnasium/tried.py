@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import copy
-import os
 import random
 import re
 import sys
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -18,9 +16,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Space, Tuple
 from gymnasium.wrappers import OrderEnforcing, TimeLimit
 
-from rltrain.errors import UsageError
-
-__all__ = ["in_a_line", "is_gymnasiums_own", "try_out"]
+from rltrain.errors import UsageError, in_a_line
 
 _OWN = "gymnasium.envs"
 _STEP = "observation, reward, terminated, truncated, info"
@@ -41,9 +37,6 @@ def try_out(task: str, env: gymnasium.Env[Any, Any]) -> None:
     Args:
         task: the task's name, for messages.
         env: as `gymnasium.make` returns it; the caller closes it.
-
-    Raises:
-        UsageError: what the task returns is not what Gymnasium's vector environment can take.
     """
     while isinstance(env, (OrderEnforcing, TimeLimit)):
         env = env.env  # They would fail where the task does, in words of their own.
@@ -112,20 +105,7 @@ def _called(name: str, call: Callable[[], Any]) -> Any:
                 "`def reset(self, *, seed=None, options=None)`, and begin with "
                 "`super().reset(seed=seed)`."
             ) from error
-        raise _Wrong(f"{name}() raised {in_a_line(error)}.") from error
-
-
-def in_a_line(error: BaseException) -> str:
-    """Describe an error of a task, with the place in the task's own code where it was raised."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if os.path.dirname(frame.filename) != os.path.dirname(__file__)
-    ]
-    own = [frame for frame in frames if "site-packages" not in frame.filename] or frames
-    where = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-    words = " ".join(str(error).split())
-    return f"{type(error).__name__}: {words}{where}"
+        raise _Wrong(f"{name}() raised {in_a_line(error, placed=True)}.") from error
 
 
 def _check_observation(method: str, space: Space[Any], observation: Any) -> None:

@@ -11,8 +11,6 @@ import numpy as np
 import numpy.typing as npt
 from gymnasium.vector import SyncVectorEnv
 
-__all__ = ["AnyInfoVectorEnv"]
-
 if TYPE_CHECKING:  # Before 1.3, it is not generic when it runs.
     _VectorEnv = SyncVectorEnv[Any, Any]
 else:

@@ -144,14 +144,63 @@ def test_the_only_image_of_a_dict_is_the_policy_group():
     assert list(seen(Dict(policy=IMAGE, eye=IMAGE))) == ["eye", "policy"]
 
 
+SIX = Box(-1, 1, (6,))
+
+
+@pytest.mark.parametrize(
+    ("space", "groups"),
+    [
+        (Dict(policy=VECTOR, critic=SIX), {"policy": (2,), "critic": (6,)}),
+        (Dict(actor=VECTOR, critic=SIX), {"policy": (2,), "critic": (6,)}),
+        (Dict(state=VECTOR, privileged_state=SIX), {"policy": (2,), "critic": (6,)}),
+        (Dict(arm=VECTOR, goal=Discrete(3), critic_obs=SIX), {"policy": (5,), "critic": (6,)}),
+        (
+            Dict(policy=VECTOR, critic=Dict(arm=VECTOR, mass=SIX), teacher=SIX),
+            {"policy": (2,), "critic": (8,), "teacher": (6,)},
+        ),
+        (Dict(camera=IMAGE, critic=SIX), {"policy": (6, 8, 3), "critic": (6,)}),
+        (
+            Dict(camera=IMAGE, arm=VECTOR, critic=IMAGE),
+            {"camera": (6, 8, 3), "policy": (2,), "critic": (6, 8, 3)},
+        ),
+        (Dict(arm=VECTOR, goal=SIX), {"policy": (8,)}),
+        (Dict(critic=VECTOR, privileged=SIX), {"policy": (8,)}),  # There is nothing else to see.
+    ],
+)
+def test_what_a_critic_sees_does_not_reach_the_policy(space, groups):
+    info = describe_space(space)
+    assert {name: group.shape for name, group in info.observations.items()} == groups
+
+
+def test_observations_go_to_their_groups():
+    gymnasium.register("SeenApart-v0", Apart)
+    try:
+        env = make("SeenApart-v0")
+    finally:
+        del gymnasium.registry["SeenApart-v0"]
+    observations, _ = env.reset(seed=0)
+    assert list(observations) == list(env.single_observation_space) == ["critic", "policy"]
+    assert observations["policy"].tolist() == [[1, 1]] * 3
+    assert observations["critic"].tolist() == [[2, 2, 2, 2, 2, 2]] * 3
+
+
+class Apart(Counting):
+    def __init__(self):
+        super().__init__(Dict(state=Box(0, 9, (2,)), privileged_state=Box(0, 9, (6,))))
+
+    def _observe(self, space):
+        return {"state": np.ones(2), "privileged_state": np.full(6, 2.0)}
+
+
 @pytest.mark.parametrize(
     ("space", "message"),
     [
+        (Dict(arm=VECTOR, critic=IMAGE, privileged=SIX), "observes arm, critic, privileged: "),
         (Dict(left=IMAGE, right=IMAGE), "observes left, right: .* one must be named `policy`"),
         (Dict(policy=IMAGE, arm=VECTOR), "`policy`, and no image may have this name"),
         (Box(0, 255, (6, 8, 3), np.int32), "int32 of shape .* must be uint8 or float,"),
         (Box(0.0, 1.0, (3, 48, 64)), "in the order height, width, channels"),
-        (Box(0, 255, (3, 48, 64), np.uint8), "in the order height, width, channels"),
+        (Box(0, 255, (3, 48, 64), np.uint8), "width, channels.*gymnasium.wrappers.TransformOb"),
         (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 or float, with axes in the order"),
         (Tuple([IMAGE, VECTOR]), "images nested in"),
         (Dict(eye=IMAGE, words=Sequence(VECTOR)), "observes a Sequence under .words."),

@@ -232,6 +232,92 @@ def test_missing_dependency(probe):
         describe(name, {})
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (
+            "import gymnasium\nraise gymnasium.error.DependencyNotInstalled('pip install sim')",
+            "on this machine: pip install sim",
+        ),
+        ("import os\nos.stat('no.urdf')", "FileNotFoundError: .* 'no.urdf' (FILE:2)$"),
+        ("raise SystemExit(3)", "SystemExit: 3 (FILE:1)$"),
+        (
+            "class Env:\n def __init__(self): self.x = int()[0]",
+            "TypeError: 'int' .* (FILE:2)$",
+        ),
+    ],
+)
+def test_what_the_module_of_a_simulator_raises_is_one_line(
+    code, words, probe, monkeypatch, tmp_path
+):
+    (tmp_path / "simulator.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "simulator", raising=False)
+    name = probe(entry_point="simulator:Env", kwargs={})
+    words = words.replace("(FILE", rf"\({tmp_path}/simulator.py").replace(")$", r"\)$")
+    with pytest.raises(UsageError, match=f"^The task '{name}' cannot be made.*{words}") as refused:
+        describe(name, {})
+    assert "\n" not in str(refused.value)
+
+
+class OfPath(Probe):
+    def __init__(self, path, *, gain, length=3):
+        super().__init__(VECTOR, Discrete(2))
+        assert (path, gain) == ("arm.xml", 2)
+
+
+@pytest.mark.parametrize("creator", [OfPath, lambda **options: OfPath(**options)])
+def test_arguments_without_defaults_are_given(probe, creator):
+    name = probe(entry_point=creator, kwargs={})
+    given = {"path": "arm.xml", "gain": 2}
+    options = describe(name, given).options
+    assert options is None or options == {**given, "length": 3, "max_episode_steps": None}
+    make(name, 2, **given)
+    with pytest.raises(UsageError, match=r"missing 1 .*: 'path'.*\. Give env\.path=VALUE\.$"):
+        describe(name, {"gain": 2})
+    with pytest.raises(UsageError, match=r"^env\.pth: the task .* has no such option\."):
+        describe(name, {"pth": "arm.xml", "gain": 2})
+
+
+class OfAgents(gymnasium.Env):
+    """As PettingZoo's: its spaces are methods."""
+
+    def observation_space(self, agent):
+        return VECTOR
+
+    def action_space(self, agent):
+        return VECTOR
+
+
+def test_a_task_of_several_agents_is_refused(probe):
+    name = probe(entry_point=OfAgents, kwargs={})
+    with pytest.raises(UsageError, match=rf"'{name}': its observation_space is a method, not a"):
+        describe(name, {})
+
+
+def test_a_task_with_a_vector_entry_point_alone_is_refused(probe):
+    name = probe(entry_point=None, vector_entry_point=Probe, kwargs={})
+    with pytest.raises(UsageError, match=rf"'{name}' is registered with a vector_entry_point"):
+        describe(name, {})
+
+
+class Late(Probe):
+    def observe(self):
+        observation = self.observation_space.sample()
+        return {"arm": observation["arm"]} if self.count == 2 else observation
+
+
+def test_what_a_task_raises_later_names_it(probe):
+    name = probe(Dict(arm=Box(-1, 1, (2,)), goal=Box(-1, 1, (2,))), entry_point=Late)
+    env = make(name)
+    env.reset(seed=0)
+    env.step(torch.zeros(3))
+    with pytest.raises(
+        RuntimeError, match=rf"^The task '{name}': step\(\) raised KeyError: 'goal'"
+    ):
+        env.step(torch.zeros(3))
+
+
 def test_tasks_registered_by_isaac_lab_belong_to_another_suite():
     gymnasium.register("Isaac-Ours-v0", "nowhere:Env", kwargs={"env_cfg_entry_point": "a:B"})
     try:

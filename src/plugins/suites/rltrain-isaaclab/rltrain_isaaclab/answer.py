@@ -22,8 +22,6 @@ from rltrain.errors import UsageError
 from rltrain_isaaclab import compat, drawing, options
 from rltrain_isaaclab.images import observed
 
-__all__ = ["answer"]
-
 _AGENT = "_cfg_entry_point"
 
 _NOT_ONE = (
@@ -40,10 +38,10 @@ def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
 
     The keys are num_envs; max_episode_length in steps; action and actions as in
     `rltrain.types.TaskInfo`; observations, the shapes of images by group; cannot_draw, what its
-    frames need and this machine lacks, or None; library, which the task's authors chose, or None;
-    agents, a mapping from each agent key in the registry to its options, or
-    to the error that loading them raised. Or the only key is refused: why the task cannot be made
-    as asked.
+    frames need and this machine lacks, or None; cannot_play, as in `SuiteSpec`; library, which the
+    task's authors chose, or None; agents, a mapping from each agent key in the registry to its
+    options, or to the error that loading them raised. Or the only key is refused: why the task
+    cannot be made as asked.
     """
     try:
         return _answer(task, env)
@@ -61,8 +59,7 @@ def _answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     if registered is None:
         return None
     rest, presets = options.without_presets(env, task)
-    cfg, _ = compat.load(task, presets=presets)
-    options.change(cfg, rest, task)
+    cfg = options.configured(task, rest, presets)
     if compat.has_several_agents(cfg):
         action, actions = _joint_actions(cfg.action_spaces.values())
     else:
@@ -76,11 +73,12 @@ def _answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
         "action": action,
         "actions": actions,
         "observations": observed(cfg),
+        "cannot_play": compat.cannot_play(task, cfg),
         "library": registered.get("default_agent"),
         "agents": {
             key: _agent(task, key, presets)
             for key in registered
-            if key.endswith(_AGENT) and key != f"env{_AGENT}"
+            if key.endswith(_AGENT) and key not in (f"env{_AGENT}", compat.PLAYED)
         },
     }
     lacking = compat.lacks(task, cfg)
@@ -94,9 +92,6 @@ def _actions(space: Any) -> tuple[str, list[int] | None]:
 
     A number or a list of numbers is the shape of continuous actions, {n} means n choices, and
     [{n}, {m}] two choices at once. The actions of manager-based tasks are continuous.
-
-    Raises:
-        UsageError: no library can learn such actions.
     """
     if isinstance(space, Discrete):
         return "discrete", [int(space.n)]

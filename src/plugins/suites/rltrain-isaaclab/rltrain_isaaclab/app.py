@@ -16,8 +16,6 @@ from typing import Any
 
 from rltrain.errors import UsageError
 
-__all__ = ["Launch", "end_with", "enter", "isolated", "start"]
-
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGABRT, signal.SIGSEGV, signal.SIGHUP)
 
 
@@ -70,11 +68,7 @@ def start(launch: Launch) -> None:
 
 
 def enter(launch_simulation: Callable[..., Any], cfg: Any, launch: Launch) -> None:
-    """Enter Isaac Lab 3's context for a configuration, unless one was entered.
-
-    Raises:
-        SystemExit: the configuration needs Isaac Sim, which is not installed.
-    """
+    """Enter Isaac Lab 3's context for a configuration, unless one was entered."""
     if _held:
         return
     with isolated():

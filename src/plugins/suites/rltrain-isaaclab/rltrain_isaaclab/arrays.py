@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["Crossing", "JaxCrossing", "make_crossing"]
-
 
 class Crossing:
     """Copies torch tensors, for sessions of torch.

@@ -24,8 +24,6 @@ from typing import Any
 
 from rltrain.errors import UsageError
 
-__all__ = ["ask"]
-
 TIMEOUT = 600
 """Seconds. Long, because Isaac Sim fills its caches at its first start on a machine."""
 

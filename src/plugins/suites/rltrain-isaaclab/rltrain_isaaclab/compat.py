@@ -6,8 +6,11 @@ Isaac Lab 3 the task's configuration is loaded first, and decides whether the ap
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
+import re
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -17,24 +20,11 @@ from rltrain.errors import UsageError
 from rltrain_adapters.sources import import_for
 from rltrain_isaaclab import app
 
-__all__ = [
-    "CANNOT_SEE",
-    "NEEDS_CAMERAS",
-    "NO_COPY",
-    "asset_root",
-    "has_several_agents",
-    "lacks",
-    "load",
-    "make",
-    "needs_kit",
-    "preset_paths",
-    "registered",
-    "start",
-    "start_to_look",
-]
-
 NEEDS_CAMERAS = "enable_cameras"
 """Part of the error that Isaac Lab 2 raises if the app was started without cameras."""
+
+PLAYED = "play_env_cfg_entry_point"
+"""At which projects, such as unitree_rl_lab, register a task's configuration for playing."""
 
 _NEWTON = ("newton_mjwarp", "newton_renderer")
 """The presets of Isaac Lab 3 that need neither Isaac Sim nor another simulator."""
@@ -46,26 +36,19 @@ CANNOT_SEE = "only supports data types"
 """Part of the error that Isaac Lab 3 raises if a renderer cannot draw what a camera is to see."""
 
 
-def start(
-    task: str,
-    launch: app.Launch,
-    presets: Sequence[str],
-    change: Callable[[Any], None],
-) -> Any:
+def start(task: str, launch: app.Launch, configured: Callable[[], Any]) -> Any:
     """Start what a task needs, unless it already runs, and return the task's configuration.
 
     Args:
         task: "Name", or "module:Name".
         launch: the arguments that start the app.
-        presets: such as "presets=newton_mjwarp", as on Isaac Lab 3's command line.
-        change: completes the configuration, in place.
+        configured: loads and completes the configuration.
     """
     launch_simulation = _launch_simulation()
     if launch_simulation is None:
         app.start(launch)
     registered(task)
-    cfg, _ = load(task, presets=presets)
-    change(cfg)
+    cfg = configured()
     if launch_simulation is not None:
         try:
             app.enter(launch_simulation, cfg, launch)
@@ -85,9 +68,6 @@ def registered(task: str) -> Mapping[str, Any] | None:
 
     Isaac Lab's own tasks are imported, the named module, and only if that is not enough the
     projects that declare tasks.
-
-    Raises:
-        UsageError: the module, or a project without which the task is not found, is broken.
     """
     import gymnasium
 
@@ -133,6 +113,40 @@ def load(task: str, agent: str | None = None, presets: Sequence[str] = ()) -> tu
         raise UsageError(f"{given}: this version of Isaac Lab has no presets.")
     env_cfg = _from_registry(name, "env_cfg_entry_point")
     return env_cfg, _from_registry(name, agent) if agent else None
+
+
+def played(task: str, cfg: Any, presets: Sequence[str]) -> Any:
+    """Return a task's configuration for playing, or None if it has none.
+
+    That of its own entry point, as projects for Isaac Lab 2 register one; else Isaac Lab 3 turns
+    the configuration for training, which is changed, into one.
+    """
+    import gymnasium
+
+    name = task.rpartition(":")[2]
+    own = gymnasium.spec(name).kwargs.get(PLAYED)
+    if own is None:
+        if not hasattr(cfg, "play_mode"):
+            return None
+        cfg.play_mode()
+        return cfg
+    # Isaac Lab 3 resolves presets only in what a task trains with: that of a task of our own.
+    alias = f"rltrain/Played-{name.replace('/', '-')}"
+    if alias not in gymnasium.registry:
+        gymnasium.register(alias, "gymnasium:Env", kwargs={"env_cfg_entry_point": own})
+    return load(alias, presets=presets)[0]
+
+
+def cannot_play(task: str, cfg: Any) -> str | None:
+    """Return a line that tells that a task has no configuration for playing; None if it has."""
+    import gymnasium
+
+    name = task.rpartition(":")[2]
+    if PLAYED in gymnasium.spec(name).kwargs or hasattr(cfg, "play_mode"):
+        return None
+    variant = re.sub(r"(-v\d+)?$", r"-Play\1", name, count=1)
+    other = f"; --task {variant} is one" if variant in gymnasium.registry else ""
+    return f"{task} is played as it is trained: it registers no configuration for playing{other}"
 
 
 def preset_paths(task: str) -> Mapping[str, Collection[str]]:
@@ -217,6 +231,24 @@ def make(task: str, cfg: Any, render_mode: str | None = None) -> Any:
     if has_several_agents(cfg):
         env = importlib.import_module("isaaclab.envs").multi_agent_to_single_agent(env)
     return env
+
+
+def described(env: Any) -> dict[str, Any]:
+    """Return what Isaac Lab tells of an environment to deploy its policy: its IO descriptors.
+
+    Direct tasks have no managers, and so no actions and terms: of those, joints and times.
+    """
+    found: dict[str, Any] = {
+        "scene": {"decimation": int(env.cfg.decimation), "physics_dt": float(env.cfg.sim.dt)}
+    }
+    with contextlib.suppress(ImportError), warnings.catch_warnings():  # Deprecated from 3.0 on.
+        warnings.simplefilter("ignore")
+        if hasattr(env, "get_IO_descriptors"):
+            own = env.get_IO_descriptors
+            return found | dict(own() if callable(own) else own)
+        module = importlib.import_module("isaaclab.envs.utils.io_descriptors")
+        found["articulations"] = module.export_articulations_data(env)
+    return found
 
 
 def needs_kit(cfg: Any) -> bool:

@@ -12,8 +12,6 @@ from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
 from rltrain.types import World
 
-__all__ = ["DIALECT", "TRANSLATED", "translate"]
-
 _PRESETS = ("presets", "physics", "renderer")
 """Task options that Isaac Lab 3 takes without `env.`."""
 
@@ -46,11 +44,7 @@ _REFUSALS = [
         "Give --writer console wandb wandb.project=NAME; `rltrain plugins wandb` lists the others.",
     ),
     ("logger", "metrics go to writers, by default console and tensorboard.", _WRITERS),
-    (
-        "experiment-name",
-        "run folders are named by library, task and time.",
-        _NAMES,
-    ),
+    ("experiment-name", "run folders are named by library, task and time.", _NAMES),
     (
         "sigma",
         "it is an option of rl_games' network.",
@@ -61,7 +55,7 @@ _REFUSALS = [
         "a module that registers tasks is named with the task.",
         "Give --task MODULE:NAME.",
     ),
-    ("export-io-descriptors", "descriptors are not exported.", _OUT),
+    ("export-io-descriptors", "export writes them, into policy.json.", "Give rltrain export RUN."),
     (
         "capture-env-sensors capture-env-sensors-length capture-env-sensors-interval "
         "capture-env-sensors-format",
@@ -69,14 +63,9 @@ _REFUSALS = [
         "Leave it out; --video records the viewer's camera.",
     ),
     (
-        "livestream",
+        "livestream xr",
         "Isaac Sim reads this setting from an environment variable.",
-        "For a run of one process, put LIVESTREAM=N before the command.",
-    ),
-    (
-        "xr",
-        "Isaac Sim reads this setting from an environment variable.",
-        "For a run of one process, put XR=1 before the command.",
+        "For a run of one process, put LIVESTREAM=N or XR=1 before the command.",
     ),
     (
         "kit-args experience rendering-mode verbose info max-visible-envs anim-recording-enabled "
@@ -93,6 +82,9 @@ _REFUSALS = [
     ("no-resume-optimizer-state", "a checkpoint is loaded with its optimizer.", _OUT),
     ("run-timestamp", "rank 0 names the run folder for all ranks.", _NAMES),
     ("physics", "it is an option of the task.", "Set physics=NAME, without dashes."),
+    ("multirun", "Hydra's sweeps are not offered.", "Type a command for each value."),
+    ("log-interval keep-all-info", "sb3 is not offered here.", "Give another --library."),
+    ("config-path config-name only-eval", "rlinf is not offered here.", "Give another --library."),
     ("ray-proc-id", "run folders have unique names without it.", _OUT),
 ]
 
@@ -113,9 +105,6 @@ _OF_POLICIES = [
 
 def translate(words: list[str]) -> list[str]:
     """Convert Isaac Lab's flags and presets to rltrain's syntax.
-
-    Raises:
-        UsageError: a flag has no value, or a checkpoint is to be downloaded.
 
     Example:
         >>> translate(["--disable_fabric", "presets=newton"])
@@ -152,11 +141,7 @@ def translate(words: list[str]) -> list[str]:
 
 
 def _check_is_here(checkpoint: str) -> None:
-    """Refuse a checkpoint that Isaac Lab would download.
-
-    Raises:
-        UsageError: it has to be downloaded.
-    """
+    """Refuse a checkpoint that Isaac Lab would download."""
     if checkpoint == "pretrained":
         raise UsageError(
             "--checkpoint pretrained: rltrain downloads nothing. `isaaclab play --checkpoint "

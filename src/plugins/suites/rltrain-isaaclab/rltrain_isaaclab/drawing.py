@@ -14,16 +14,6 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain_isaaclab import compat
 
-__all__ = [
-    "OPTIONS",
-    "Frames",
-    "check",
-    "lacking",
-    "lacking_for_frames",
-    "prepare",
-    "source",
-]
-
 OPTIONS = ("viz", "video_source")
 """Options that are not part of the configuration: the visualizers, as of Isaac Lab's --viz; and
 where the frames of videos come from, as in its `VideoRecorderCfg.source`."""
@@ -191,15 +181,7 @@ class Frames:
     """Returns frames of an environment."""
 
     def __init__(self, env: Any, source: str) -> None:
-        """Find the source.
-
-        Args:
-            env: Isaac Lab's environment.
-            source: as the function returned it.
-
-        Raises:
-            UsageError: the environment has no such visualizer or camera.
-        """
+        """Find the source."""
         kind, name, data = _parts(source)
         self._env, self._data = env, data or "rgb"
         self._camera: Any = None

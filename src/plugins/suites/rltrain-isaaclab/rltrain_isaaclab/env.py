@@ -14,8 +14,6 @@ from rltrain_isaaclab.arrays import Crossing
 from rltrain_isaaclab.images import with_channels_last, with_channels_moved
 from rltrain_torch.curricula import Curricula, HasCurricula
 
-__all__ = ["IsaacLabEnv"]
-
 
 class IsaacLabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
     """Steps all environments at once, on the simulation's device.

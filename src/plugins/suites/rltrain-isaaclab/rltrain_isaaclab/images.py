@@ -11,15 +11,9 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict, Space, Tuple
 
-__all__ = ["observed", "with_channels_last", "with_channels_moved"]
-
 
 def with_channels_last(space: Space[Any], cfg: Any) -> Space[Any]:
     """Return observations' space with the channels of its images last.
-
-    Args:
-        space: one environment's, of any depth.
-        cfg: the task's configuration.
 
     Returns:
         A space of the same structure. In it, a space that is changed is another object.
@@ -56,9 +50,6 @@ def with_channels_moved(observations: Any, given: Any, wanted: Any) -> Any:
 
 def observed(cfg: Any) -> dict[str, tuple[int, ...]] | None:
     """Return the shapes of a task's images before it is made, with channels last.
-
-    Args:
-        cfg: the task's configuration.
 
     Returns:
         The shapes by group, or None if there is no image. The sizes of vectors are unknown: some

@@ -13,8 +13,6 @@ from rltrain.specs import load_object
 from rltrain_adapters import set_child, still_there
 from rltrain_isaaclab import compat, drawing
 
-__all__ = ["change", "split", "without_presets"]
-
 _OWN_FLAGS = {"scene.num_envs": "--num-envs", "sim.device": "--device", "seed": "--seed"}
 """Values that options of the run set, with their flags."""
 
@@ -22,7 +20,7 @@ _PRESETS = ("presets", "physics", "renderer")
 """Options of Isaac Lab 3's command line that are not part of the configuration."""
 
 _PLAY = "play"
-"""The option that asks for the configuration for playing, which Isaac Lab 3 has."""
+"""The option that asks for the configuration for playing."""
 
 _LISTED = 30
 """The most names that an error message lists."""
@@ -61,6 +59,27 @@ def _joined(names: Any) -> str:
     return ",".join(str(name) for name in names) if isinstance(names, list) else str(names)
 
 
+def configured(task: str, options: Mapping[str, Any], presets: Sequence[str]) -> Any:
+    """Return a task's configuration with options set, and with presets; see `without_presets`.
+
+    `play: true` takes the configuration for playing, with episodes as long as in training.
+    """
+    plays = options.get(_PLAY, False)
+    if not isinstance(plays, bool):
+        raise UsageError(f"env.{_PLAY}={plays!r}: must be true or false.")
+    options, _ = split(options, _PLAY)
+    cfg, _ = compat.load(task, presets=presets)
+    if plays:
+        training = copy.deepcopy(cfg)
+        cfg = compat.played(task, cfg, presets)
+        if cfg is None:
+            raise UsageError(f"env.{_PLAY}=true: {compat.cannot_play(task, training)}.")
+        cfg.episode_length_s = training.episode_length_s
+        options = still_there(options, training, cfg, _parts)
+    change(cfg, options, task)
+    return cfg
+
+
 def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
     """Set values of a configuration.
 
@@ -69,20 +88,12 @@ def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
 
     Args:
         cfg: Isaac Lab's configuration, changed in place.
-        options: values nested like `cfg`; items of lists by their index. `play: true` turns it into
-            the one for playing first.
+        options: values nested like `cfg`; items of lists by their index.
         task: the task's name, for messages.
-
-    Raises:
-        UsageError: there is no such option, a value has another type, or this version of Isaac Lab
-            has no configurations for playing.
     """
-    plays = options.get(_PLAY, False)
-    if not isinstance(plays, bool):
-        raise UsageError(f"env.{_PLAY}={plays!r}: must be true or false.")
     drawing.check(options)
-    options, _ = split(options, _PLAY, *drawing.OPTIONS)
-    for key, value in leaves(_play(cfg, options) if plays else options):
+    options, _ = split(options, *drawing.OPTIONS)
+    for key, value in leaves(options):
         if key in _OWN_FLAGS:
             raise UsageError(f"env.{key}: the run sets this value. Give {_OWN_FLAGS[key]}.")
         *parents, last = key.split(".")
@@ -93,23 +104,6 @@ def change(cfg: Any, options: Mapping[str, Any], task: str) -> None:
         if isinstance(node, tuple):
             raise UsageError(f"env.{key}={new!r}: set a tuple as a whole, such as [1, 2].")
         set_child(node, last, new)
-
-
-def _play(cfg: Any, options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Turn a configuration into that for playing, with episodes as long as in training.
-
-    Returns:
-        The options without those for parts that playing leaves out.
-    """
-    if not hasattr(cfg, "play_mode"):
-        raise UsageError(
-            f"env.{_PLAY}=true: this version of Isaac Lab has no play_mode(). Its tasks have "
-            "variants for playing, whose names contain -Play: give one by --task."
-        )
-    training = copy.deepcopy(cfg)
-    cfg.play_mode()
-    cfg.episode_length_s = training.episode_length_s
-    return still_there(options, training, cfg, _parts)
 
 
 def _get(node: Any, name: str, path: str, task: str) -> Any:
@@ -141,11 +135,7 @@ def _declared(node: Any, name: str) -> str:
 
 
 def _typed(current: Any, value: Any, declared: str, key: str, task: str) -> Any:
-    """Return a value converted to the type of the one it replaces.
-
-    Raises:
-        UsageError: it has another type.
-    """
+    """Return a value converted to the type of the one it replaces."""
     if value is None or current is None or isinstance(current, type(dataclasses.MISSING)):
         return value
     kind = type(current)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any
 
 from rltrain.dialects import Dialect
@@ -16,8 +14,6 @@ from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_adapters.sources import mentions, registered_names
 from rltrain_isaaclab.asking import ask
 from rltrain_isaaclab.dialect import DIALECT
-
-__all__ = ["describe", "knows", "rltrain_dialect", "rltrain_provides", "tasks", "tuned"]
 
 _AGENT = "_cfg_entry_point"
 """The end of the keys at which options of libraries are registered with a task."""
@@ -47,10 +43,6 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     Args:
         task: such as "Isaac-Cartpole-v0", or "module:Name" to import the module that registers it.
         env: the user's `env.` options, presets among them: all that is told follows them.
-
-    Raises:
-        UsageError: an option is wrong, Isaac Lab cannot describe the task, or no library can train
-            it.
     """
     answer = ask(task, env)
     if answer is None:
@@ -109,22 +101,8 @@ def _of_module(module: str | None) -> list[str]:
     return [f"{module}:{name}" for name in names]
 
 
-def _playing() -> Mapping[str, Any]:
-    """Return the option for playing, if this Isaac Lab has it: looked up without importing it."""
-    spec = importlib.util.find_spec("isaaclab")
-    if spec is None or spec.origin is None:
-        return {}
-    configuration = Path(spec.origin).parent / "envs/manager_based_rl_env_cfg.py"
-    has = configuration.is_file() and "def play_mode" in configuration.read_text("utf-8")
-    return {"play": True} if has else {}
-
-
 def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | None:
-    """Return the options that Isaac Lab registers with a task for a library, or None.
-
-    Raises:
-        UsageError: there are options, but Isaac Lab cannot load them.
-    """
+    """Return the options that Isaac Lab registers with a task for a library, or None."""
     answer = ask(task.name, task.env) or {"agents": {}}
     other = "" if algorithm == "ppo" else f"_{algorithm}"
     key = f"{task.agent or library + other}{_AGENT}"
@@ -141,6 +119,11 @@ def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | N
 def _cannot_draw(task: TaskInfo) -> str | None:
     """Return why the task's environments cannot be drawn here, or None."""
     return (ask(task.name, task.env) or {}).get("cannot_draw")
+
+
+def _cannot_play(task: TaskInfo) -> str | None:
+    """Return a line that tells that the task has no configuration for playing, or None."""
+    return (ask(task.name, task.env) or {}).get("cannot_play")
 
 
 def _trains(key: str) -> tuple[str, str]:
@@ -167,7 +150,8 @@ def rltrain_provides() -> Iterable[Spec]:
             renders=True,
             cannot_draw=_cannot_draw,
             tuned=tuned,
-            playing=_playing(),
+            playing={"play": True},
+            cannot_play=_cannot_play,
             upgrades=UPGRADES,
         )
     ]

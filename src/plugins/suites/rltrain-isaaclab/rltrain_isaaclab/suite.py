@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rltrain.session import Session
     from rltrain_isaaclab.app import Launch
     from rltrain_isaaclab.env import IsaacLabEnv
-
-__all__ = ["IsaacLabSuite"]
 
 _CAMERA_NAMES = re.compile("RGB|Depth|Camera|Vision|Visuomotor")
 """Found in the names of Isaac Lab's tasks with cameras. Isaac Lab 2 must be started with cameras
@@ -31,18 +29,14 @@ class IsaacLabSuite:
 
     @hookimpl
     def rltrain_make_env(self, session: Session) -> IsaacLabEnv:
-        """Start Isaac Lab, and make this rank's environments.
-
-        Raises:
-            UsageError: an `env.` option is wrong, or this machine cannot make or draw the task.
-        """
+        """Start Isaac Lab, and make this rank's environments."""
         from rltrain_isaaclab import compat, drawing, options
 
         config, world = session.config, session.world
         rest, presets = options.without_presets(config.env, config.task)
 
-        def complete(cfg: Any) -> None:
-            options.change(cfg, rest, config.task)
+        def configured() -> Any:
+            cfg = options.configured(config.task, rest, presets)
             cfg.scene.num_envs = config.num_envs
             cfg.sim.device = world.device
             cfg.seed = session.seeds.environment
@@ -50,8 +44,16 @@ class IsaacLabSuite:
             drawing.prepare(
                 cfg, shown, _frames(session, cfg), world.is_root and not config.headless
             )
+            return cfg
 
-        return _made(session, compat.start(config.task, _launch(session), presets, complete))
+        return _made(session, compat.start(config.task, _launch(session), configured))
+
+    @hookimpl
+    def rltrain_describe_task(self, session: Session) -> Mapping[str, Any]:
+        """Return what a robot needs: joints, gains, actions, observation terms, and times."""
+        from rltrain_isaaclab import compat
+
+        return compat.described(session.env.unwrapped)
 
     @hookimpl
     def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:

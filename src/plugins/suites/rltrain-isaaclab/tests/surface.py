@@ -82,7 +82,8 @@ def _kind(value: Any, env: Any) -> Any:
 
 if __name__ == "__main__":
     from rltrain_isaaclab import app, compat
+    from rltrain_isaaclab.options import configured
 
-    cfg = compat.start(sys.argv[1], app.Launch("cpu"), (), lambda cfg: None)
+    cfg = compat.start(sys.argv[1], app.Launch("cpu"), lambda: configured(sys.argv[1], {}, ()))
     cfg.scene.num_envs, cfg.sim.device = 3, "cpu"
     print("SURFACE", json.dumps(surface(compat.make(sys.argv[1], cfg))))

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
+import gymnasium
 import pytest
 
 from rltrain.errors import UsageError
 from rltrain_isaaclab import compat, options
 
 TASK = "Isaac-Cartpole-v0"
+VARIANT = "Isaac-Cartpole-Play-v0"
 
 
 @pytest.fixture
@@ -95,18 +98,38 @@ class Played:
         self.noise, self.pushes, self.episode_length_s = False, None, 1e9
 
 
-def test_a_configuration_for_playing(capsys):
-    cfg = Played()
-    options.change(cfg, {"play": True, "pushes": {"strength": 2.0}, "speed": 3}, TASK)
-    assert cfg == Played(noise=False, pushes=None, speed=3.0)
+@pytest.fixture
+def playable(cfg, monkeypatch):
+    """Give the task a configuration that has `play_mode()`."""
+    del cfg
+    monkeypatch.setitem(gymnasium.spec(TASK).kwargs, "env_cfg_entry_point", Played)
+
+
+def test_a_configuration_for_playing(playable, capsys):
+    given = {"play": True, "pushes": {"strength": 2.0}, "speed": 3}
+    assert options.configured(TASK, given, []) == Played(noise=False, pushes=None, speed=3.0)
     assert capsys.readouterr().err == (
         "rltrain: env.pushes.strength: is left out: the task has no such part as it is played\n"
     )
 
 
-def test_a_version_without_a_mode_for_playing_names_its_variants(cfg):
-    with pytest.raises(UsageError, match=r"env\.play=true: .* names contain -Play"):
-        options.change(cfg, {"play": True}, TASK)
+def test_a_configuration_for_playing_of_its_own_entry_point(playable, monkeypatch):
+    """As unitree_rl_lab registers one with each task."""
+    own = functools.partial(Played, noise=False, episode_length_s=99.0)
+    monkeypatch.setitem(gymnasium.spec(TASK).kwargs, compat.PLAYED, own)
+    assert options.configured(TASK, {"play": True}, []) == Played(noise=False)
+    assert compat.cannot_play(TASK, options.configured(TASK, {}, [])) is None
+
+
+@pytest.mark.parametrize(
+    ("task", "other"), [(TASK, "; --task Isaac-Cartpole-Play-v0 is one"), (VARIANT, "")]
+)
+def test_a_task_without_a_configuration_for_playing_names_its_variant(cfg, task, other):
+    told = f"{task} is played as it is trained: it registers no configuration for playing{other}"
+    assert compat.cannot_play(task, cfg) == told
+    with pytest.raises(UsageError) as refused:
+        options.configured(task, {"play": True}, [])
+    assert str(refused.value) == f"env.play=true: {told}."
     with pytest.raises(UsageError, match=r"env\.play='yes': must be true or false"):
-        options.change(cfg, {"play": "yes"}, TASK)
-    options.change(cfg, {"play": False}, TASK)
+        options.configured(task, {"play": "yes"}, [])
+    assert options.configured(task, {"play": False}, []).decimation == 2

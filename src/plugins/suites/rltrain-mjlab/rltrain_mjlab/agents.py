@@ -8,20 +8,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rltrain_mjlab import registry
-from rltrain_mjlab.tasks import GROUPS
-
-__all__ = ["agent_options"]
 
 Options = dict[str, Any]
 
 _NOT_OPTIONS = frozenset(
     {
-        "class_name",
         "experiment_name",
-        "load_checkpoint",
-        "load_run",
         "logger",
-        "resume",
         "run_name",
         "upload_model",
         "wandb_project",
@@ -40,16 +33,14 @@ def agent_options(task: str, library: str) -> Options | None:
     rollouts, mini-batches and learning rates are the same, and the critic sees the same groups;
     options that rsl_rl does not have keep the other library's defaults. Convolutional and recurrent
     networks are not translated.
-
-    Args:
-        task: the task's name in mjlab's registry.
-        library: the library whose format to return.
     """
     config = dataclasses.asdict(registry.agent_config(task))
     if not all(isinstance(config.get(model), Mapping) for model in ("actor", "critic")):
         return None  # The options of another algorithm.
     options = _rsl_rl(config)
     if library == "rsl_rl":
+        if runner := registry.own_runner(task):
+            options["class_name"] = runner  # The library's plugin says that it is not used.
         return options
     translate = _TRANSLATIONS.get(library)
     simple = all(options[model]["class_name"] == "MLPModel" for model in ("actor", "critic"))
@@ -68,10 +59,6 @@ def _rsl_rl(config: Mapping[str, Any]) -> Options:
             unset += _RECURRENT
         for name in unset:
             part.pop(name, None)
-    options["obs_groups"] = {
-        name: [GROUPS.get(group, group) for group in groups]
-        for name, groups in options["obs_groups"].items()
-    }
     return options
 
 

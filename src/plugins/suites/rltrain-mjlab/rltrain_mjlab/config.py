@@ -13,8 +13,6 @@ from rltrain.errors import UsageError
 from rltrain_adapters import set_child, still_there, unknown_env_option
 from rltrain_mjlab import registry
 
-__all__ = ["PLAY", "configured", "episode_steps", "with_options"]
-
 PLAY = "play"
 """The one option that is not mjlab's: it selects the task's configuration for playing."""
 
@@ -32,9 +30,6 @@ def with_options(task: str, options: Mapping[str, Any]) -> Any:
     Args:
         task: the task's name.
         options: as for `configured`.
-
-    Raises:
-        UsageError: an option is wrong, or the task needs an option that was not given.
     """
     config = configured(task, options)
     _check(config, task)
@@ -49,9 +44,6 @@ def configured(task: str, options: Mapping[str, Any]) -> Any:
         options: values nested like the configuration; null switches a term off. `play: true`
             starts from the task's configuration for playing, but with episodes as long as in
             training: mjlab's never end.
-
-    Raises:
-        UsageError: there is no such option, or a value has the wrong type.
     """
     rest = dict(options)
     play = rest.pop(PLAY, False)
@@ -89,12 +81,7 @@ def _replace(node: Any, options: Mapping[str, Any], prefix: str, task: str) -> N
 
 
 def _replaced(current: Any, value: Any, key: str, hint: Any, task: str) -> Any:
-    """Return the value that replaces `current`.
-
-    Raises:
-        UsageError: an option nested in it is wrong.
-        ValueError: the new value has another type.
-    """
+    """Return the value that replaces `current`."""
     if not isinstance(value, Mapping) or not _parts(current):
         return _typed(current, value, hint)
     # Tuples are immutable: change a list, and convert it back.
@@ -125,11 +112,7 @@ def _hint(node: Any, name: str) -> Any:
 
 
 def _typed(current: Any, value: Any, hint: Any = Any) -> Any:
-    """Return a value converted to the type of the one it replaces.
-
-    Raises:
-        ValueError: it has another type.
-    """
+    """Return a value converted to the type of the one it replaces."""
     if get_origin(hint) is Literal and value not in get_args(hint):
         raise ValueError(f"must be one of {', '.join(map(str, get_args(hint)))}")
     if isinstance(current, enum.Enum):
@@ -163,11 +146,7 @@ def _kind(current: Any) -> str:
 
 
 def _check(config: Any, task: str) -> None:
-    """Check what mjlab would fail on only later, or during training.
-
-    Raises:
-        UsageError: a motion file is missing, or the episode length is not above 0.
-    """
+    """Check what mjlab would fail on only later, or during training."""
     for name, command in config.commands.items():
         motion = getattr(command, "motion_file", None)
         if motion is not None and not Path(motion).is_file():

@@ -7,8 +7,6 @@ from typing import Any
 from mjlab.envs import ManagerBasedRlEnv
 from mjlab.rl.exporter_utils import get_base_metadata, list_to_csv_str
 
-__all__ = ["describe"]
-
 
 def describe(env: ManagerBasedRlEnv, name: str) -> dict[str, Any]:
     """Return mjlab's metadata of a task, as its text and, under "exact", as its values.

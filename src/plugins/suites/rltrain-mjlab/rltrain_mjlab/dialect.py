@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections import deque
+
 from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
-
-__all__ = ["DIALECT", "translate"]
 
 _RENAMED = {
     "--env.scene.num-envs": "--num-envs",
@@ -13,8 +14,14 @@ _RENAMED = {
     "--agent.seed": "--seed",
     "--agent.max-iterations": "--max-iterations",
     "--agent.run-name": "--run-name",
+    "--checkpoint-file": "--checkpoint",
+    "--motion-file": "env.commands.motion.motion_file",
 }
 """Flags whose value is taken as it is, and what they are named here."""
+
+_NO_VALUE = re.compile(r"-(?!\.?\d)|[+~]|[\w.-]+=")
+"""How flags and overrides begin. Numbers may begin with a dash: -0.5."""
+_NUMBER = re.compile(r"[-+]?[\d.]+(e[-+]?\d+)?|True|False|None")
 
 _REFUSED = refusals(
     [
@@ -49,11 +56,13 @@ _REFUSED = refusals(
             "run folders are named by library, task and time.",
             "Add a suffix with --run-name NAME, or choose another folder with --log-root DIR.",
         ),
+        ("no-terminations", "they are parts of the task.", "Set env.terminations.NAME=null."),
         (
-            "enable-nan-guard",
-            "it is an option of the task.",
-            "Set env.sim.nan_guard.enabled=true.",
+            "camera video-height video-width",
+            "it is the task's viewer.",
+            "Set env.viewer.KEY=VALUE.",
         ),
+        ("enable-nan-guard", "it is an option of the task.", "Set env.sim.nan_guard.enabled=true."),
     ]
 )
 
@@ -61,28 +70,42 @@ _REFUSED = refusals(
 def translate(words: list[str]) -> list[str]:
     """Convert mjlab's flags to rltrain's syntax.
 
-    Raises:
-        UsageError: a flag has no value.
-
     Example:
         >>> translate(["--env.scene.num-envs", "4096", "--env.sim.njmax", "300"])
         ['--num-envs=4096', 'env.sim.njmax=300']
+        >>> translate(["--env.commands.twist.ranges.lin-vel-x", "-1.0", "1.0", "--dry-run"])
+        ['env.commands.twist.ranges.lin_vel_x=[-1.0,1.0]', '--dry-run']
     """
-    translated = []
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.partition("=")
+    translated: list[str] = []
+    rest = deque(words)
+    while rest:
+        name, equals, value = (word := rest.popleft()).partition("=")
         dashed = name.replace("_", "-")
-        if dashed in _REFUSED or not name.startswith(("--env.", "--agent.")):
+        if dashed not in _REFUSED | _RENAMED and not name.startswith(("--env.", "--agent.")):
             translated.append(word)
             continue
-        # Each takes one value, which may begin with a dash: -0.5.
-        value = value if equals else next(rest, "")
-        if not value or value.startswith("--"):
+        values = [value] if equals else _values(rest)
+        if dashed in _REFUSED:  # What is switched off is not asked for.
+            translated += [] if values == ["False"] else [word]
+        elif not any(values):
             raise UsageError(f"{name}: needs a value, as in {name} VALUE.")
-        option = _RENAMED.get(dashed, name.removeprefix("--").replace("-", "_"))
-        translated.append(f"{option}={value if dashed in _RENAMED else _as_yaml(value)}")
+        elif dashed in _RENAMED:
+            translated += [f"{_RENAMED[dashed]}={values[0]}", *values[1:]]
+        else:
+            given = ",".join(map(_as_yaml, values))
+            option = name.removeprefix("--").replace("-", "_")
+            translated.append(f"{option}={f'[{given}]' if len(values) > 1 else given}")
     return translated
+
+
+def _values(rest: deque[str]) -> list[str]:
+    """Take a flag's values, several of a tuple, up to the next flag or override."""
+    values: list[str] = []
+    while rest and not _NO_VALUE.match(rest[0]):
+        if values and _NUMBER.fullmatch(values[0]) and not _NUMBER.fullmatch(rest[0]):
+            break  # A word of the command's own.
+        values.append(rest.popleft())
+    return values
 
 
 def _as_yaml(value: str) -> str:

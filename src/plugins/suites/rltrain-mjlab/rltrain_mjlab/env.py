@@ -20,8 +20,6 @@ from rltrain_mjlab.scene import Scene
 from rltrain_mjlab.tasks import GROUPS
 from rltrain_torch.curricula import Curricula, HasCurricula
 
-__all__ = ["MjlabEnv"]
-
 
 class MjlabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
     """Steps mjlab's environments, which are already batched.
@@ -57,9 +55,6 @@ class MjlabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
             config: mjlab's configuration of the task, with number of environments and seed.
             device: the device of the arrays, such as "cuda:1".
             renders: whether `render` will be called.
-
-        Raises:
-            UsageError: mjlab cannot make the task with this configuration, or cannot render.
         """
         start_warp(device)
         if renders:
@@ -77,6 +72,7 @@ class MjlabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
             raise UsageError(
                 f"mjlab cannot make the task {task} with these options: {error}"
             ) from error
+        self._auto_reset = getattr(config, "auto_reset", True)  # mjlab 1.2 always does.
         self._curricula = Curricula(self._env)
         self.step_dt = float(self._env.step_dt)
         self.single_observation_space = _spaces(self._env.single_observation_space)
@@ -113,6 +109,7 @@ class MjlabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
             truncations, bool of shape (num_envs,); info.
         """
         actions = torch.as_tensor(actions, dtype=torch.float32, device=self.device)
+        self._env.extras["log"] = {}  # mjlab 1.2 keeps what the last reset has logged.
         with self._generators.active():
             observations, rewards, terminated, truncated, extras = self._env.step(actions)
             if self.cfg.is_finite_horizon:
@@ -121,7 +118,7 @@ class MjlabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
             rewards, terminated = rewards.to(torch.float32, copy=True), terminated.clone()
             truncated = truncated & ~terminated
             log, info = dict(extras["log"]), dict[str, Any]()
-            if not self.cfg.auto_reset:
+            if not self._auto_reset:
                 ended = terminated | truncated
                 info = {"final_obs": _grouped(observations), "_final_obs": ended}
                 indices = ended.nonzero().squeeze(-1)
@@ -169,11 +166,7 @@ class MjlabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
 
 
 def _spaces(groups: Any) -> Dict:
-    """Return the space of one environment's observations.
-
-    Raises:
-        UsageError: a group is not one array.
-    """
+    """Return the space of one environment's observations."""
     spaces: dict[str, Space[Any]] = {}
     for name, part in groups.spaces.items():
         if hasattr(part, "spaces"):

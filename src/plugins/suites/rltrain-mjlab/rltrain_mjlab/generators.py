@@ -10,8 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-__all__ = ["SeparateGenerators"]
-
 
 class SeparateGenerators:
     """A separate state of the global generators, for mjlab, which draws only from those.

@@ -14,9 +14,7 @@ from rltrain.types import TaskInfo
 from rltrain_adapters import tuned_in
 from rltrain_adapters.sources import mentions, registered_names
 from rltrain_mjlab.dialect import DIALECT
-from rltrain_mjlab.tasks import BUNDLED, LENGTHS, NEUTRAL, bundled_info, packages, task_info
-
-__all__ = ["describe", "knows", "rltrain_dialect", "rltrain_provides", "tasks", "tuned"]
+from rltrain_mjlab.tasks import BUNDLED, SAME_SPACES, bundled_info, packages, task_info
 
 _in_folder = tuned_in(Path(__file__).parent / "tuned")
 
@@ -25,23 +23,20 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task with the user's `env.` options; return None if mjlab does not have it.
 
     mjlab's own tasks are known by name. mjlab must be imported for the tasks of other packages,
-    and for options that change an episode's length or the spaces.
+    and to check options.
 
     Args:
         task: "Name", or "module:Name" to import the module that registers it.
         env: the user's.
-
-    Raises:
-        UsageError: an option is wrong.
     """
-    if task in BUNDLED and not env.keys() - NEUTRAL:
+    if task in BUNDLED and not env:
         return bundled_info(task)
     from rltrain_mjlab import config, registry
 
     if not registry.has(task):
         return None
-    length = config.episode_steps(config.configured(task, env))
-    if task in BUNDLED and not env.keys() - NEUTRAL - LENGTHS:
+    length = config.episode_steps(config.with_options(task, env))
+    if task in BUNDLED and not env.keys() - SAME_SPACES:
         return replace(bundled_info(task), max_episode_length=length)
     return task_info(task, length)
 

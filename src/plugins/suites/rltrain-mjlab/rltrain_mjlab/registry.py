@@ -27,22 +27,11 @@ except (AttributeError, ImportError) as error:  # What PyOpenGL and MuJoCo raise
 
 # Registers mjlab's own tasks, and those of the entry-point group `mjlab.tasks`.
 import mjlab.tasks  # noqa: F401
-from mjlab.tasks.registry import list_tasks, load_env_cfg, load_rl_cfg
-
-__all__ = ["agent_config", "env_config", "has", "names", "start_warp"]
-
-
-def names() -> list[str]:
-    """Return the names of all tasks."""
-    return list(list_tasks())
+from mjlab.tasks.registry import list_tasks, load_env_cfg, load_rl_cfg, load_runner_cls
 
 
 def has(task: str) -> bool:
-    """Return whether there is a task, "Name" or "module:Name".
-
-    Raises:
-        UsageError: the module that registers it cannot be imported.
-    """
+    """Return whether there is a task, "Name" or "module:Name"."""
     return import_for(task) in list_tasks()
 
 
@@ -56,10 +45,18 @@ def agent_config(task: str) -> Any:
     return load_rl_cfg(import_for(task))
 
 
+def own_runner(task: str) -> str | None:
+    """Return the class of a task's runner, "module:Name", unless it is one of mjlab's own."""
+    runner = load_runner_cls(import_for(task))
+    if runner is None or runner.__module__.startswith(("mjlab.", "rsl_rl.")):
+        return None
+    return f"{runner.__module__}:{runner.__qualname__}"
+
+
 def start_warp(device: str) -> None:
     """Start Warp on this rank's device, and make it the default device.
 
-    At log levels below WARNING, Warp (1.19) prints the memory of every visible GPU when it starts,
+    At log levels below WARNING, Warp prints the memory of every visible GPU when it starts,
     and creates a CUDA context on each to read it: with eight ranks, eight contexts per GPU. So the
     log level is raised first. Ranks can compile the same kernel at the same time, because Warp
     compiles in a folder per process and moves the result into its cache atomically.
@@ -67,5 +64,8 @@ def start_warp(device: str) -> None:
     Args:
         device: torch's name of the device, such as "cuda:1"; Warp uses the same names.
     """
-    warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)
+    if hasattr(warp, "LOG_WARNING"):
+        warp.config.log_level = max(warp.config.log_level, warp.LOG_WARNING)
+    else:  # Warp 1.12, with mjlab 1.2.
+        warp.config.quiet = True
     warp.set_device(device)

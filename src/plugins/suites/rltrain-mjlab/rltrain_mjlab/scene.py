@@ -10,33 +10,27 @@ import copy
 from typing import Any
 
 import mujoco
-from mjlab.viewer.model_sync import (
-    VIEWER_MODEL_FIELDS,
-    disable_model_sameframe_shortcuts,
-    sync_model_fields,
-)
-
-__all__ = ["Scene"]
 
 
 class Scene:
     """A model and its data on the host, which show any of the environments."""
 
     def __init__(self, sim: Any) -> None:
-        """Copy the model.
-
-        Args:
-            sim: mjlab's simulation.
-        """
+        """Copy the model."""
         self._sim = sim
         self._model = copy.copy(sim.mj_model)
-        disable_model_sameframe_shortcuts(self._model)
+        # Warp always takes the whole way from a body to its parts, which may differ.
+        for part in ("body", "geom", "site"):
+            getattr(self._model, f"{part}_sameframe")[:] = mujoco.mjtSameFrame.mjSAMEFRAME_NONE
+        self._model.body_simple[:] = 0
         self._data = mujoco.MjData(self._model)
 
     def of(self, index: int) -> tuple[Any, Any]:
         """Return model and data as they are in one environment."""
-        fields = self._sim.expanded_fields & VIEWER_MODEL_FIELDS
-        sync_model_fields(self._model, self._sim.model, fields, index)
+        for name in self._sim.expanded_fields:
+            to = getattr(self._model, name, None)
+            if to is not None:  # Else it is of Warp alone.
+                to[:] = getattr(self._sim.model, name)[index].cpu().numpy().reshape(to.shape)
         for name in ("qpos", "qvel", "mocap_pos", "mocap_quat"):
             to = getattr(self._data, name)
             if to.size:

@@ -11,19 +11,13 @@ if TYPE_CHECKING:
     from rltrain.session import Session
     from rltrain_mjlab.env import MjlabEnv
 
-__all__ = ["MjlabSuite"]
-
 
 class MjlabSuite:
     """Makes environments of the tasks in mjlab's registry."""
 
     @hookimpl
     def rltrain_make_env(self, session: Session) -> MjlabEnv:
-        """Make this rank's environments.
-
-        Raises:
-            UsageError: an `env.` option is wrong or missing.
-        """
+        """Make this rank's environments."""
         config, device = session.config, session.world.device
         from rltrain_mjlab.config import with_options
         from rltrain_mjlab.env import MjlabEnv

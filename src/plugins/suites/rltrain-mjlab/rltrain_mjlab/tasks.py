@@ -3,30 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import entry_points
+from importlib.metadata import distributions, entry_points
 from typing import NamedTuple
 
 from rltrain.types import ArrayInfo, TaskInfo
 
-__all__ = [
-    "BUNDLED",
-    "GROUPS",
-    "LENGTHS",
-    "NEUTRAL",
-    "Bundled",
-    "bundled_info",
-    "packages",
-    "task_info",
-]
-
 GROUPS: Mapping[str, str] = {"actor": "policy"}
 """rltrain's names of observation groups, by mjlab's names, where they differ."""
 
-NEUTRAL = frozenset(("commands", "curriculum", "events", "rewards", "terminations", "viewer"))
-"""The parts of mjlab's configurations that change neither the spaces nor an episode's length."""
-
-LENGTHS = frozenset(("decimation", "episode_length_s", "play", "sim"))
-"""Those that may change the length of an episode, but not the spaces."""
+SAME_SPACES = frozenset(
+    ("commands", "curriculum", "decimation", "episode_length_s", "events", "play", "rewards")
+) | {"sim", "terminations", "viewer"}
+"""The parts of mjlab's configurations that do not change the spaces."""
 
 NUM_ENVS = 256
 """The default number of environments per rank. mjlab's own guides use 4096 on a GPU."""
@@ -47,7 +35,7 @@ class Bundled(NamedTuple):
     """Height, width and channels of the group `camera`, if there is one."""
 
 
-BUNDLED: Mapping[str, Bundled] = {
+BUNDLED = {
     "Mjlab-Cartpole-Balance": Bundled(1000, 5, 5, 1),
     "Mjlab-Cartpole-Swingup": Bundled(1000, 5, 5, 1),
     "Mjlab-Velocity-Flat-Unitree-Go1": Bundled(1000, 48, 72, 12),
@@ -62,6 +50,9 @@ BUNDLED: Mapping[str, Bundled] = {
     "Mjlab-Tracking-Flat-Unitree-G1-No-State-Estimation": Bundled(500, 154, 286, 29),
 }
 """mjlab's own tasks by name."""
+if any(each.version.startswith("1.2.") for each in distributions(name="mjlab")):
+    for new in ("Cartpole-Balance", "Cartpole-Swingup", "Multi-Cube-Seg-Yam"):
+        del BUNDLED[f"Mjlab-{new}"]
 
 
 def bundled_info(name: str) -> TaskInfo:

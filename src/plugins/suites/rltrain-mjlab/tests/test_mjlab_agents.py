@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from mjlab.tasks import registry
 
 from rltrain.plan.resolve import make_plan
 from rltrain_mjlab.agents import agent_options
@@ -21,7 +22,7 @@ def test_a_run_uses_the_translated_options(library):
 
 def test_rsl_rl_options_are_mjlabs_own():
     options = agent_options(GO1, "rsl_rl")
-    assert options["obs_groups"] == {"actor": ["policy"], "critic": ["critic"]}
+    assert options["obs_groups"] == {"actor": ["actor"], "critic": ["critic"]}
     assert options["actor"] == {
         "class_name": "MLPModel",
         "hidden_dims": [512, 256, 128],
@@ -35,7 +36,27 @@ def test_rsl_rl_options_are_mjlabs_own():
     }
     assert "distribution_cfg" not in options["critic"]
     assert options["algorithm"]["entropy_coef"] == 0.01
-    assert not {"logger", "wandb_project", "resume", "experiment_name"} & set(options)
+    assert not {"logger", "wandb_project", "experiment_name"} & set(options)
+
+
+class MyRunner:
+    """Stands for one that a project registers with its task."""
+
+
+def test_a_runner_of_ones_own_and_a_resume_are_told(capsys, monkeypatch):
+    monkeypatch.setattr(registry, "_REGISTRY", dict(registry._REGISTRY))
+    of = "Mjlab-Cartpole-Balance"
+    agent = registry.load_rl_cfg(of)
+    agent.resume = True
+    envs = registry.load_env_cfg(of), registry.load_env_cfg(of, play=True)
+    registry.register_mjlab_task("Own-Runner", *envs, agent, MyRunner)
+    run = {"library": "rsl_rl", "suite": "mjlab", "num_envs": 4, "device": "cpu"}
+    make_plan({**run, "task": of}, {})
+    assert "not read here" not in capsys.readouterr().err
+    make_plan({**run, "task": "Own-Runner"}, {})
+    told = capsys.readouterr().err
+    assert "agent.class_name: not read here. The runner is rltrain's own" in told
+    assert "agent.resume: not read here. A run goes on with --resume RUN" in told
 
 
 def test_rl_games_options_are_translated():
@@ -63,7 +84,7 @@ def test_skrl_options_are_translated():
 
 def test_convolutions_are_mjlabs_for_rsl_rl_and_the_librarys_own_for_others():
     options = agent_options(CAMERA, "rsl_rl")
-    assert options["obs_groups"]["actor"] == ["policy", "camera"]
+    assert options["obs_groups"]["actor"] == ["actor", "camera"]
     assert options["actor"]["class_name"].startswith("mjlab.rl.spatial_softmax:")
     assert options["actor"]["cnn_cfg"]["output_channels"] == [16, 32]
     assert agent_options(CAMERA, "skrl") is agent_options(CAMERA, "rl_games") is None

@@ -8,7 +8,9 @@ import sys
 from dataclasses import replace
 
 import pytest
+from mjlab.tasks.registry import list_tasks
 
+from rltrain.errors import UsageError
 from rltrain.specs import SuiteSpec
 from rltrain_mjlab import registry
 from rltrain_mjlab.config import episode_steps
@@ -65,7 +67,7 @@ def test_describing_imports_nothing_heavy():
 
 
 def test_names_match_mjlab():
-    assert set(BUNDLED) == set(registry.names()) == set(tasks())
+    assert set(BUNDLED) == set(list_tasks()) == set(tasks())
     for name in BUNDLED:
         info, config = bundled_info(name), registry.env_config(name)
         assert info.max_episode_length == episode_steps(config)
@@ -80,6 +82,15 @@ def test_options_that_change_the_task_are_described():
     assert describe("Mjlab-Cartpole-Balance", {"rewards": {"smooth_reward": None}}) == own
     short = describe("Mjlab-Cartpole-Balance", {"episode_length_s": 0.5, "decimation": 10})
     assert short == replace(own, max_episode_length=5)
+    for wrong, says in [
+        ({"rewards": {"no_such": {"weight": 2}}}, r"env\.rewards\.no_such: .* no such option"),
+        ({"viewer": {"distance": "far"}}, r"env\.viewer\.distance='far' .*: must be a number"),
+    ]:
+        with pytest.raises(UsageError, match=says):
+            describe("Mjlab-Cartpole-Balance", wrong)
+    motion = {"commands": {"motion": {"motion_file": "gone.npz"}}}
+    with pytest.raises(UsageError, match=r"motion_file='gone.npz': .* does not exist"):
+        describe("Mjlab-Tracking-Flat-Unitree-G1", motion)
     fewer = describe("Mjlab-Cartpole-Balance", {"observations": {"critic": None}})
     assert fewer.observations is None
 
@@ -94,7 +105,7 @@ sys.path.insert(0, {str(tmp_path)!r})
 from rltrain.errors import UsageError
 try:
     from rltrain_mjlab import registry
-    print(len(registry.names()) > 0)
+    print(registry.has("Mjlab-Cartpole-Balance"))
 except UsageError as error:
     print(error)
 """
@@ -114,6 +125,6 @@ def test_tasks_of_other_packages(tmp_path):
     code = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{ASKS}"
     assert run(code).splitlines()[-3:] == [
         "20 None True None",
-        "{'actor': ['policy'], 'critic': ['critic']} None",
+        "{'actor': ['actor'], 'critic': ['critic']} None",
         "Warp has not started: True",
     ]

@@ -11,8 +11,6 @@ from rltrain.errors import UsageError
 from rltrain.options import leaves
 from rltrain_adapters import unknown_env_option
 
-__all__ = ["episode_steps", "find", "with_options"]
-
 
 def find(name: str) -> Any | None:
     """Return the default configuration of a task, or None if Playground does not have the task."""
@@ -32,9 +30,6 @@ def with_options(task: str, options: Mapping[str, Any], device: str) -> Any:
         task: "Name", or "module:Name".
         options: values nested like the configuration.
         device: this rank's device, such as "cuda:1".
-
-    Raises:
-        UsageError: there is no such option, or a value is of the wrong type or not supported.
     """
     config = find(task.rpartition(":")[2])
     assert config is not None, task

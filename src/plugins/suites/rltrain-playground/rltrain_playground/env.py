@@ -23,8 +23,6 @@ from rltrain_playground.config import episode_steps
 from rltrain_playground.model import load
 from rltrain_playground.programs import Batch, Programs
 
-__all__ = ["PlaygroundEnv"]
-
 
 class PlaygroundEnv(VectorEnv[Any, Any, Any]):
     """Steps all environments together, in one program that is compiled at the first step.
@@ -61,9 +59,6 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
             num_envs: the number of environments.
             config: Playground's configuration of the task.
             device: the device of the arrays, such as "cuda:1".
-
-        Raises:
-            UsageError: the observations are images.
         """
         self.num_envs = num_envs
         self.device = device
@@ -111,9 +106,6 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         Returns:
             Observations, as from `reset`; rewards, float32 of shape (num_envs,); terminations and
             truncations, bool of shape (num_envs,); info.
-
-        Raises:
-            ResetNeeded: the environment was never reset.
         """
         self._batch, result = self._step(self._current(), self._on_device(actions, np.float32))
         observations, rewards, terminations, truncations, info = result
@@ -145,19 +137,11 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
         self._batch = self._current()._replace(lengths=lengths)
 
     def get_state(self) -> list[Any]:
-        """Return everything that the next steps depend on, as a list of arrays.
-
-        Raises:
-            ResetNeeded: the environment was never reset.
-        """
+        """Return everything that the next steps depend on, as a list of arrays."""
         return list(jax.tree.leaves(self._current()))
 
     def set_state(self, state: list[Any]) -> None:
-        """Restore what `get_state` of an equal environment returned; steps then match bit for bit.
-
-        Raises:
-            ValueError: the state belongs to another task or another number of environments.
-        """
+        """Restore what `get_state` of an equal environment returned: steps match bit for bit."""
         like, form = jax.tree.flatten(jax.eval_shape(self._begin, self._key)[0])
         given = [(tuple(x.shape), str(x.dtype)) for x in state]
         wanted = [(tuple(x.shape), str(x.dtype)) for x in like]
@@ -206,9 +190,6 @@ def _space(task: str, observations: Any) -> Space[Any]:
     Args:
         task: the task's name, for messages.
         observations: the shape (num_envs, components) of an array, or a mapping of them by group.
-
-    Raises:
-        UsageError: the observations are not vectors.
     """
     if isinstance(observations, Mapping):
         return Dict({name: _space(task, part) for name, part in observations.items()})

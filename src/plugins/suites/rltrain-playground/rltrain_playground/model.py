@@ -12,8 +12,6 @@ import jax
 from mujoco import mjx
 from mujoco_playground import registry
 
-__all__ = ["load"]
-
 
 def load(task: str, config: Any, device: jax.Device) -> Any:
     """Make an environment.

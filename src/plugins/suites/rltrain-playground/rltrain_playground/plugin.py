@@ -13,8 +13,6 @@ from rltrain.types import TaskInfo
 from rltrain_adapters.sources import import_for, mentions
 from rltrain_playground.tasks import BUNDLED, MENAGERIE, has_menagerie
 
-__all__ = ["describe", "knows", "rltrain_provides", "tasks"]
-
 _FETCH = 'python -c "from mujoco_playground._src import mjx_env; mjx_env.ensure_menagerie_exists()"'
 
 _LENGTHS = {"episode_length", "action_repeat"}
@@ -27,10 +25,6 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     Args:
         task: Playground's name of it, or "module:Name" to import the module that registers it.
         env: the user's `env.` options. Playground is imported if they set an episode's length.
-
-    Raises:
-        UsageError: an option is wrong, the module cannot be imported, or the task needs files that
-            have not been downloaded.
     """
     if ":" in task:
         return _describe_registered(task, env)

@@ -9,8 +9,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-__all__ = ["GROUPS", "Batch", "Programs"]
-
 GROUPS: Mapping[str, str] = {"state": "policy", "privileged_state": "critic"}
 """rltrain's names of observation groups, by Playground's names; other groups keep theirs."""
 

@@ -10,19 +10,13 @@ if TYPE_CHECKING:
     from rltrain.session import Session
     from rltrain_playground.env import PlaygroundEnv
 
-__all__ = ["PlaygroundSuite"]
-
 
 class PlaygroundSuite:
     """Makes environments of the tasks that Playground has."""
 
     @hookimpl
     def rltrain_make_env(self, session: Session) -> PlaygroundEnv:
-        """Make this rank's environments.
-
-        Raises:
-            UsageError: an `env.` option is wrong, or MuJoCo cannot render for a video.
-        """
+        """Make this rank's environments."""
         config, device = session.config, session.world.device
         from rltrain_adapters import check_mujoco_draws
         from rltrain_playground.config import with_options

@@ -6,8 +6,6 @@ import importlib.util
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["BUNDLED", "MENAGERIE", "has_menagerie"]
-
 BUNDLED: Mapping[str, int] = dict.fromkeys(
     (
         "CartpoleBalance",

@@ -15,8 +15,6 @@ from rltrain_console.plain import Plain
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-__all__ = ["LiveView", "can_draw"]
-
 _INTERVAL = 0.5
 """Seconds between two drawings."""
 

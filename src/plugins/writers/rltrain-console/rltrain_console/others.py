@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from rltrain.launch import view_files
 
-__all__ = ["LinesOfOthers"]
-
 
 class LinesOfOthers:
     """Receives the lines for the user while a live view is on the terminal.

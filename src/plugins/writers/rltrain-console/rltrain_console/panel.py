@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
 
-__all__ = ["LOWEST", "WIDEST", "panel"]
-
 WIDEST = 140
 """Columns of the panel at most."""
 _COLUMNS = 72, 120

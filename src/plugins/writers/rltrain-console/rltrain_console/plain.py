@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
 
-__all__ = ["Plain"]
-
 
 @dataclass
 class Plain:

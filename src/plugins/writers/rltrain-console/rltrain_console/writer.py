@@ -7,8 +7,6 @@ from typing import TextIO
 from rltrain.builtin.console import ConsoleWriter, RunState, View
 from rltrain_console.live import LiveView, can_draw
 
-__all__ = ["LiveConsoleWriter"]
-
 
 class LiveConsoleWriter(ConsoleWriter):
     """Draws a live view on a terminal; elsewhere it prints the core's lines."""

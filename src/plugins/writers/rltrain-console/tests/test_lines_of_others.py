@@ -7,13 +7,14 @@ import subprocess
 import sys
 
 from rltrain_console.others import LinesOfOthers
-from rltrain_ranks.ending import announce_training, ask_to_end
+from rltrain_ranks.board import board_of
+from rltrain_ranks.ending import ask_to_end
 from rltrain_ranks.logs.rank_log import RankLog, say
 
 
 def test_the_view_shows_the_lines_of_every_process_of_the_node(tmp_path, capsys):
     shown = []
-    announce_training(tmp_path)
+    board_of(tmp_path).is_training = True
     with RankLog(tmp_path / "rank_0.log"):
         say("before")
         lines = LinesOfOthers(shown.append)

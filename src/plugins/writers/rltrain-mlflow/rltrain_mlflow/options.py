@@ -10,8 +10,6 @@ from importlib.metadata import entry_points
 from rltrain.options import naming
 from rltrain_tracking import check_options
 
-__all__ = ["MlflowOptions"]
-
 _DATABASES = ("mssql", "mysql", "postgresql", "sqlite")
 _SCHEMES = ("databricks", "file", "http", "https", *_DATABASES)
 

@@ -25,8 +25,6 @@ from rltrain_tracking import (
     remembered,
 )
 
-__all__ = ["MlflowTracker"]
-
 METRICS_A_CALL, PARAMS_A_CALL = 1000, 100
 """What servers take at most."""
 KEY_LENGTH, VALUE_LENGTH = 250, 5000

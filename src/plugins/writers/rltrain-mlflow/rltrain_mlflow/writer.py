@@ -6,8 +6,6 @@ from rltrain_mlflow.options import MlflowOptions
 from rltrain_mlflow.tracker import MlflowTracker
 from rltrain_tracking import TrackerWriter
 
-__all__ = ["MlflowWriter"]
-
 
 class MlflowWriter(TrackerWriter):
     """Sends a run to MLflow."""

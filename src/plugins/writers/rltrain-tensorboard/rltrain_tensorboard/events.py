@@ -12,8 +12,6 @@ from pathlib import Path
 from tensorboard.compat.proto.event_pb2 import Event
 from tensorboard.summary.writer.record_writer import RecordWriter
 
-__all__ = ["EventFile"]
-
 
 class EventFile:
     """Holds events until the disk has taken them."""
@@ -34,22 +32,14 @@ class EventFile:
         self._held: deque[bytes] = deque()
 
     def add(self, event: Event) -> None:
-        """Add an event, and write it if enough are held.
-
-        Raises:
-            OSError: the disk does not take them. They are held until the next call.
-        """
+        """Add an event, and write it if enough are held."""
         self._held.append(_record(event))
         # By default once per iteration: cheap, and if the rank is killed, no event is lost.
         if len(self._held) >= self._flush_interval:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is held.
-
-        Raises:
-            OSError: the disk does not take it.
-        """
+        """Write what is held."""
         if not self._held:
             return
         file = self._opened()
@@ -64,11 +54,7 @@ class EventFile:
             self._held.popleft()
 
     def close(self) -> None:
-        """Write what is held, and close the file.
-
-        Raises:
-            OSError: the disk does not take it.
-        """
+        """Write what is held, and close the file."""
         try:
             self.flush()
         finally:

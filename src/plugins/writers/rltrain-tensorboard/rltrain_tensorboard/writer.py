@@ -18,8 +18,6 @@ from rltrain_tensorboard.events import EventFile
 from rltrain_tensorboard.options import TensorBoardOptions
 from rltrain_tracking import metrics_of
 
-__all__ = ["FOLDER", "TensorBoardWriter"]
-
 FOLDER = "tensorboard"
 """The writer's folder in the run folder."""
 

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rltrain.data import parse_json
 from rltrain.records import RunEnded, RunStarted, Scalars
 from rltrain.runs import INDEX, read_text, states_of
-
-__all__ = ["checkpoint_files", "config_of", "metrics_of", "outcome", "remember", "remembered"]
 
 _LARGEST = 1 << 20
 """Bytes of what a tracker has remembered that are read."""
@@ -49,9 +48,7 @@ def metrics_of(scalars: Scalars) -> dict[str, float]:
 
 def outcome(ended: RunEnded) -> str:
     """Return how a run ended: "finished", "solved", "stopped" (it was asked to) or "failed"."""
-    if ended.error is not None:
-        return "stopped" if ended.error.startswith("KeyboardInterrupt") else "failed"
-    return "stopped" if ended.asked else "solved" if ended.solved else "finished"
+    return "stopped" if ended.outcome == "interrupted" else ended.outcome
 
 
 def checkpoint_files(checkpoint: Path) -> dict[str, Path]:
@@ -81,8 +78,8 @@ def remembered(started: RunStarted, tracker: str, resume: bool = True) -> Mappin
     if resume and checkpoint and started.frames:
         folders.append(Path(checkpoint).parent.parent)
     for folder in folders:
-        with contextlib.suppress(OSError, ValueError, RecursionError):
-            found = json.loads(read_text(_file(folder, tracker), _LARGEST, folder))
+        with contextlib.suppress(OSError, ValueError):
+            found = parse_json(read_text(_file(folder, tracker), _LARGEST, folder))
             if isinstance(found, dict):
                 return found
     return {}

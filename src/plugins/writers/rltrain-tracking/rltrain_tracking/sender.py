@@ -13,8 +13,6 @@ from itertools import islice, takewhile
 from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted
 from rltrain_tracking.tracker import Refused, Row, Tracker
 
-__all__ = ["File", "Sender"]
-
 HELD = 10_000
 """Records that are held while the tracker does not take them. Later ones are lost."""
 AT_ONCE = 100
@@ -147,9 +145,6 @@ class Sender:
         Args:
             call: returns a warning for the user, or None.
             tries: how often at most.
-
-        Raises:
-            Refused: the call raised it.
         """
         delay, longest = DELAYS
         while True:

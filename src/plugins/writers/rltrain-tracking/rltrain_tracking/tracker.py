@@ -8,8 +8,6 @@ from typing import Protocol
 
 from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted
 
-__all__ = ["CHECKPOINTS", "Refused", "Row", "Tracker", "check_options"]
-
 CHECKPOINTS = ("none", "last", "best", "all")
 """Which checkpoints a tracker is given; `last` and `best` when the run ends."""
 

@@ -16,8 +16,6 @@ from rltrain_tracking.run import metrics_of
 from rltrain_tracking.sender import File, Sender
 from rltrain_tracking.tracker import Row, Tracker
 
-__all__ = ["TrackerWriter"]
-
 LAST_WAIT = 5.0
 """Seconds that the end of a run waits for a tracker that does not answer."""
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from rltrain.options import naming
 from rltrain_tracking import check_options
 
-__all__ = ["WandbOptions"]
-
 _NOT_IN_NAMES = "/\\#?%:"
 
 

@@ -16,8 +16,6 @@ from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted
 from rltrain_tracking import Row, checkpoint_files, config_of, outcome, remember, remembered
 from rltrain_wandb.options import WandbOptions
 
-__all__ = ["WandbTracker"]
-
 FRAMES = "frames"
 """The metric that is the x axis of all others."""
 

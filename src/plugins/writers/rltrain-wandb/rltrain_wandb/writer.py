@@ -6,8 +6,6 @@ from rltrain_tracking import TrackerWriter
 from rltrain_wandb.options import WandbOptions
 from rltrain_wandb.tracker import WandbTracker
 
-__all__ = ["WandbWriter"]
-
 MARGIN = 5.0
 """Seconds in which wandb's own client ends, once it has given up its uploads."""
 

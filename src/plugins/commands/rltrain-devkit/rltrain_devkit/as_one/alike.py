@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["NOT_COMPARED", "OF_ONES", "State", "beyond", "differences", "is_compared", "is_exact"]
-
 State = Mapping[str, Any]
 
 NOT_COMPARED = {
@@ -51,13 +49,6 @@ def differences(run: Sequence[State], expected: Sequence[State]) -> dict[str, fl
     counts, second moments of 1e-8 as much as weights; biases that begin at 0 are compared with what
     they become; and a mean or a moment that passes 0 is not compared with 0. A tensor is not split:
     rounding of a sum is of the size of its terms, of which an element may have none left.
-
-    Args:
-        run: the states of a run, after each iteration.
-        expected: those of the run that it should equal.
-
-    Raises:
-        AssertionError: the two do not have the same states and tensors.
     """
     assert len(run) == len(expected), f"{len(run)} states instead of {len(expected)}"
     apart: dict[str, float] = {}

@@ -11,8 +11,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from rltrain import hookimpl
 
-__all__ = ["AllInFloat64", "OffByRounding", "in_float64"]
-
 
 class OffByRounding:
     """An observer that multiplies initial weights by 1 + size * noise."""

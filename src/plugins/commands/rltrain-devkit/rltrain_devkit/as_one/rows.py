@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-__all__ = ["Rows", "merged"]
-
 
 @dataclass(frozen=True)
 class Rows:
@@ -45,9 +43,6 @@ class Rows:
         Args:
             total: rows of the batch. As many as there are environments: they are those. Else it is
                 a mini-batch, in which the ranks' rows follow each other.
-
-        Raises:
-            ValueError: the rows cannot be split among the ranks.
         """
         if total == self.total:
             return [self.of(rank) for rank in range(self.ranks)]

@@ -27,8 +27,6 @@ from rltrain_devkit.as_one.rows import Rows
 from rltrain_devkit.as_one.united_env import UnitedEnv
 from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
 
-__all__ = ["ITERATIONS", "apart_from_one"]
-
 ITERATIONS = 2
 """The second one learns from what the first has learned."""
 

@@ -11,8 +11,6 @@ from gymnasium.vector.utils import batch_space
 
 from rltrain_devkit.as_one.rows import Rows, merged
 
-__all__ = ["UnitedEnv"]
-
 
 class UnitedEnv(VectorEnv[Any, Any, Any]):
     """Steps each rank's environments separately, and returns them as one batch.
@@ -28,13 +26,7 @@ class UnitedEnv(VectorEnv[Any, Any, Any]):
     def __init__(
         self, envs: Sequence[VectorEnv[Any, Any, Any]], rows: Rows, seeds: Sequence[int]
     ) -> None:
-        """Unite.
-
-        Args:
-            envs: by rank.
-            rows: the positions of their rows.
-            seeds: by rank, for the first reset.
-        """
+        """Unite."""
         self.envs = envs
         self.num_envs = rows.total
         self._places = [rows.of(rank) for rank in range(rows.ranks)]

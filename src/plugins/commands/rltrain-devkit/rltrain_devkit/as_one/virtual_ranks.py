@@ -12,8 +12,6 @@ from torch.utils._pytree import tree_map
 
 from rltrain_devkit.as_one.rows import Rows, merged
 
-__all__ = ["VirtualRanks"]
-
 
 class VirtualRanks(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Splits every random operation: each rank's rows come from that rank's own generator.

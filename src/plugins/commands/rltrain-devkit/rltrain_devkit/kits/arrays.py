@@ -13,24 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-__all__ = [
-    "array",
-    "buffers",
-    "compilations",
-    "draw",
-    "dtype_of",
-    "fill",
-    "form",
-    "framework_of",
-    "interface",
-    "missing",
-    "nudge",
-    "parameter",
-    "parameters",
-    "small_model",
-    "to_numpy",
-]
-
 
 def missing(framework: str) -> str | None:
     """Return why the kits cannot make a framework's arrays and models, or None if they can."""
@@ -47,9 +29,6 @@ def array(framework: str, values: Any, dtype: str = "float32", device: str = "cp
         values: a number, nested lists of numbers, or a numpy array.
         dtype: name of the data type, such as "int64". jax converts 64 bits to 32 by default.
         device: the array's device; numpy's arrays are on the host.
-
-    Raises:
-        NotImplementedError: the framework is not supported.
     """
     if framework == "numpy":
         return _import("numpy").array(values, dtype)
@@ -136,17 +115,9 @@ _BUFFERS: Mapping[str, tuple[list[int], str]] = {"mean": ([3], "float32"), "coun
 def small_model(framework: str, value: float, device: str = "cpu") -> Any:
     """Return a model with parameters and buffers of several shapes and dtypes.
 
-    Args:
-        framework: the model's framework.
-        value: the value of all its parameters and buffers.
-        device: the model's device.
-
     Returns:
         For torch a module with its own method `act`, like the models of RL libraries; for jax a
         pytree.
-
-    Raises:
-        NotImplementedError: the framework is not supported.
     """
     full = functools.partial(_full, framework, value, device)
     if framework == "jax":

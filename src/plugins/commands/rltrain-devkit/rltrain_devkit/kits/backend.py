@@ -12,11 +12,8 @@ from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, LibrarySp
 from rltrain.work import preflight
 from rltrain_devkit.kits import arrays as kit_arrays
 from rltrain_devkit.kits.backend_ranks import RankReport, run_worlds, train_on_ranks
-from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import may, must, skip
-
-__all__ = ["BackendConformance"]
 
 _HEAVY = ("jax", "numpy", "torch")
 
@@ -56,11 +53,6 @@ class BackendConformance(GivenPlugins):
 
     trains: bool = True
     """Whether to train on it, too, which takes longer than all other tests together."""
-
-    @must("Declaring the backend imports no tensor framework and no numpy.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(BackendSpec, self.backend)
 
     @must("The launcher and the gradient sync of its runs are declared, and installed.")
     def test_its_runs_have_a_launcher_and_a_gradient_sync(self) -> None:

@@ -28,8 +28,6 @@ from rltrain.types import Fingerprints, ReduceOp, World
 from rltrain.work import find_place
 from rltrain_devkit.kits import arrays as kit_arrays
 
-__all__ = ["CHECKS", "main"]
-
 CHECK_TIMEOUT = 60
 """Seconds for one check. A rank that waits longer for its peers ends, and prints on stderr where it
 waited; its peers' collectives then fail, and they continue."""

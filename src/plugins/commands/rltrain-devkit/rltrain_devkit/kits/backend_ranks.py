@@ -17,8 +17,6 @@ from typing import Any
 from rltrain.launch import private_folder
 from rltrain_devkit.kits import backend_process
 
-__all__ = ["TIMEOUT", "RankReport", "run_worlds", "train_on_ranks"]
-
 TIMEOUT = 120
 """Seconds for all processes together."""
 
@@ -79,9 +77,6 @@ def run_worlds(
 
 def train_on_ranks(*words: str) -> str:
     """Train for an iteration by the command.
-
-    Args:
-        words: the command's flags.
 
     Returns:
         If it did not end with status 0, the flags, how it ended, and the end of its output.

@@ -12,11 +12,8 @@ from rltrain.clusters import StartedNode, StartedRank, shown
 from rltrain.errors import UsageError
 from rltrain.plugins import discover
 from rltrain.specs import ClusterSpec
-from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import may, must, skip
-
-__all__ = ["ClusterConformance"]
 
 _OF_OTHERS = {
     **{"HOSTNAME": "node-1", "USER": "ada", "HOME": "/home/ada", "PATH": "/usr/bin"},
@@ -49,11 +46,6 @@ class ClusterConformance(GivenPlugins):
     """What it sets for one of several processes, not the first."""
     alone: Sequence[Mapping[str, str]] = ()
     """What it sets for a process that is the only one: a job of one node, say."""
-
-    @must("Declaring the cluster imports no tensor framework and no numpy.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(ClusterSpec, self.cluster)
 
     @must("A process that it has started as one of several knows its place.")
     def test_a_process_finds_its_place(self) -> None:

@@ -11,11 +11,8 @@ from pathlib import Path
 from rltrain.launch import private_folder
 from rltrain.plugins import discover
 from rltrain.specs import CommandSpec
-from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import may, must, skip
-
-__all__ = ["CommandConformance"]
 
 _TIMEOUT = 300
 """Seconds for one call."""
@@ -59,11 +56,6 @@ class CommandConformance(GivenPlugins):
 
     def prepare(self, folder: Path) -> None:
         """Override it to put into the working folder what the call of `works` needs."""
-
-    @must("Declaring the command imports no tensor framework and no numpy.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(CommandSpec, self.command)
 
     @must("Its help imports no tensor framework and no numpy, and every flag has a text.")
     def test_its_help_is_light_and_whole(self) -> None:

@@ -11,8 +11,6 @@ from rltrain.plugins import discover
 from rltrain.specs import Spec
 from rltrain_devkit.kits.rules import skip
 
-__all__ = ["check_declaring_is_light"]
-
 _DECLARE = """
 import sys
 from rltrain.plugins import discover
@@ -23,11 +21,7 @@ print(*(name for name in ("gymnasium", "jax", "numpy", "torch") if name in sys.m
 
 
 def check_declaring_is_light(kind: type[Spec], name: str) -> None:
-    """List plugins in a child process, with only this one enabled, and check what it imports.
-
-    Raises:
-        AssertionError: a tensor framework, numpy or gymnasium was imported.
-    """
+    """List plugins in a child process, with only this one enabled, and check what it imports."""
     registry = discover()
     spec = registry.get(kind, name)
     (record,) = (record for record in registry.records if spec in record.specs)

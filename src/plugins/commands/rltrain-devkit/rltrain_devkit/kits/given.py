@@ -1,4 +1,4 @@
-"""The setting that all kits share: plugins that are not installed."""
+"""What all kits share: plugins that are not installed, and a rule for what they declare."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import ClassVar
 from unittest.mock import patch
 
 from rltrain.plugins import given
-
-__all__ = ["GivenPlugins"]
+from rltrain.specs import KINDS
+from rltrain_devkit.kits.declaration import check_declaring_is_light
+from rltrain_devkit.kits.rules import must
 
 
 class GivenPlugins:
@@ -32,3 +33,11 @@ class GivenPlugins:
     def teardown_class(cls) -> None:
         """Forget them."""
         cls._opened.close()
+
+    @must("Declaring the plugin imports no tensor framework, no numpy and no simulator.")
+    def test_declaring_is_light(self) -> None:
+        """In a child process, without the other plugins."""
+        for spec in KINDS.values():
+            name = getattr(self, spec.kind.replace("gradient_sync", "grad_sync"), None)
+            if name is not None:
+                check_declaring_is_light(spec, name)

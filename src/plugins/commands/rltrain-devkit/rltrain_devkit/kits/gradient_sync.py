@@ -6,9 +6,7 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from rltrain.specs import GradientSyncSpec
 from rltrain_devkit.kits.arrays import form
-from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.gradient_sync_ranks import (
     GradientSyncRanks,
     MakeSync,
@@ -16,8 +14,6 @@ from rltrain_devkit.kits.gradient_sync_ranks import (
     returned,
 )
 from rltrain_devkit.kits.rules import may, must, skip
-
-__all__ = ["GradientSyncConformance"]
 
 _FORMS: Sequence[tuple[tuple[int, ...], str]] = (
     ((4, 3), "float32"),
@@ -42,11 +38,6 @@ class GradientSyncConformance(GradientSyncRanks):
             grad_sync = "my_sync"
         ```
     """
-
-    @must("Declaring the gradient sync imports no tensor framework and no numpy.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(GradientSyncSpec, self.grad_sync)
 
     @must("The result is the average of all ranks' gradients, not their sum.")
     def test_gradients_are_averaged(self) -> None:
@@ -147,7 +138,7 @@ class GradientSyncConformance(GradientSyncRanks):
             with_zeros = [_filled(0.0) if x is None else x for x in with_none]
             sync = self.make(make, everywhere)
             sync(self.arrays(everywhere))
-            return numpy_arrays(sync(self.arrays(with_none))), self.synced(make, with_zeros)
+            return self.averaged(sync, with_none), self.synced(make, with_zeros)
 
         for rank, (averages, expected) in enumerate(self.on_ranks(2, work)):
             for index, average in enumerate(averages):
@@ -163,7 +154,7 @@ class GradientSyncConformance(GradientSyncRanks):
             first, second = [_filled(1.0 + rank)], [_filled(8.0 + 4 * rank)]
             sync = self.make(make, first)
             sync(self.arrays(first))
-            return numpy_arrays(sync(self.arrays(second))), self.synced(make, second)
+            return self.averaged(sync, second), self.synced(make, second)
 
         for rank, (averages, expected) in enumerate(self.on_ranks(2, work)):
             what = f"on rank {rank}, after a first call with other gradients, the average"
@@ -207,9 +198,8 @@ class GradientSyncConformance(GradientSyncRanks):
         def work(make: MakeSync, rank: int) -> tuple[list[Any], list[Any]]:
             first, second = [_filled(1.0 + rank)], [_filled(8.0 + 4 * rank)]
             one, two = self.make(make, first), self.make(make, second)
-            ours = one(self.arrays(first))
-            two(self.arrays(second))
-            return numpy_arrays(ours), self.synced(make, first)
+            ours = self.averaged(one, first, then=lambda: two(self.arrays(second)))
+            return ours, self.synced(make, first)
 
         for rank, (averages, expected) in enumerate(self.on_ranks(2, work)):
             what = f"on rank {rank}, after another sync's call, this one's average"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rltrain.plugins import discover
@@ -13,8 +13,6 @@ from rltrain.types import GradientSync
 from rltrain_devkit.kits.arrays import array, dtype_of, missing, parameter, to_numpy
 from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import skip
-
-__all__ = ["GradientSyncRanks", "MakeSync", "numpy_arrays", "returned"]
 
 MakeSync = Callable[..., GradientSync]
 """Makes a sync for parameters; it takes the arguments of `Session.gradient_sync`."""
@@ -33,6 +31,8 @@ class GradientSyncRanks(GivenPlugins):
     sends a part of them, and feeds back the rest (error feedback). Their mean is then judged."""
     unbiased: bool = True
     """Whether later steps correct the errors of earlier ones, so that errors do not add up."""
+    options: Mapping[str, Any] = {}
+    """The plugin's own options."""
 
     @functools.cached_property
     def framework(self) -> str:
@@ -49,7 +49,7 @@ class GradientSyncRanks(GivenPlugins):
 
         def on_rank(group: FakeGroup) -> Any:
             plugins = RunPlugins()
-            plugins.choose(spec)
+            plugins.choose(spec, {spec.name: self.options})
             session = RankSession(config, group.world, plugins)
             session.group = group
             return work(session.gradient_sync, group.rank)
@@ -76,8 +76,17 @@ class GradientSyncRanks(GivenPlugins):
 
     def synced(self, make: MakeSync, gradients: Sequence[Any]) -> list[Any]:
         """Average gradients, numpy arrays or None, with a new sync; over `steps` steps."""
-        sync = self.make(make, gradients)
-        steps = [numpy_arrays(sync(self.arrays(gradients))) for _ in range(self.steps)]
+        return self.averaged(self.make(make, gradients), gradients)
+
+    def averaged(
+        self, sync: GradientSync, gradients: Sequence[Any], then: Callable[[], object] = int
+    ) -> list[Any]:
+        """Average gradients over `steps` steps; `then` comes before an average is read."""
+        steps = []
+        for _ in range(self.steps):
+            averages = sync(self.arrays(gradients))
+            then()
+            steps.append(numpy_arrays(averages))
         return [_mean(each) for each in zip(*steps, strict=True)]
 
     def assert_close(self, average: Any, expected: Any, largest: float, what: str) -> None:

@@ -17,13 +17,10 @@ from typing import Any
 
 from rltrain.launch import private_folder
 from rltrain.plugins import discover
-from rltrain.specs import BackendSpec, LauncherSpec
-from rltrain_devkit.kits.declaration import check_declaring_is_light
+from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
 from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.launcher_process import ITERATIONS, OUTCOME, PLANTED, REFUSAL, alive
 from rltrain_devkit.kits.rules import must, skip
-
-__all__ = ["LauncherConformance"]
 
 _TIMEOUT = 150.0
 """Seconds for a process that launches."""
@@ -61,11 +58,6 @@ class LauncherConformance(GivenPlugins):
     """Number of ranks to start, two or more."""
     options: Mapping[str, Any] = {}
     """Fields of `RunOptions` that it needs: a backend, say."""
-
-    @must("Declaring the launcher imports no tensor framework and no numpy.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(LauncherSpec, self.launcher)
 
     @must("Every rank knows its place, and all know the same place to meet.")
     def test_every_rank_knows_its_place(self) -> None:
@@ -138,6 +130,31 @@ class LauncherConformance(GivenPlugins):
         left = outcome["alive"]
         assert not left, f"rank {left[0]} still ran after its launcher had ended"
 
+    @must("A rank that hangs is named, and ends the run.")
+    def test_a_rank_that_hangs_is_named(self) -> None:
+        """`rltrain.watch.hang_watch` does it."""
+        outcome = self._trained("hangs")
+        assert "ank 1 hangs" in outcome.get("message", ""), (
+            f"rank 1 made no progress for {_TIMEOUT / 4:.0f} s, with hang_timeout 4 s, and was not "
+            f"named: call now and then what rltrain.watch.hang_watch returns. {outcome}"
+        )
+
+    @must("SIGTERM while ranks train ends them after their iteration, with a checkpoint.")
+    def test_sigterm_saves_a_checkpoint(self) -> None:
+        """`rltrain.launch.ask_to_end` passes it on."""
+        outcome = self._trained("saves")
+        assert (outcome["status"], outcome["saved"]) == (75, True), (
+            f"the status is {outcome['status']}, and should be 75, and saved: {outcome['saved']}. "
+            "Call rltrain.launch.ask_to_end with a signal, and end the ranks only if it says False"
+        )
+
+    def _trained(self, case: str) -> Mapping[str, Any]:
+        found = self._launched()
+        frameworks = discover().get(LauncherSpec, self.launcher).frameworks
+        if not any({*frameworks} & {*each.frameworks} for each in discover().all(LibrarySpec)):
+            skip(f"no installed library learns with {' or '.join(frameworks)}")
+        return found[case].outcome
+
     def _needs_master(self) -> bool:
         backend = self.options.get("backend")
         return backend is None or discover().get(BackendSpec, backend).needs_master
@@ -162,16 +179,27 @@ class LauncherConformance(GivenPlugins):
 @functools.lru_cache
 def _launched(kit: str, launcher: str, options: str) -> Mapping[str, _Found]:
     """Launch all cases, once per class."""
-    with private_folder() as folder, _process(launcher, options, folder, *_OF_RANKS) as first:
+    with (
+        private_folder() as folder,
+        _process(launcher, options, folder, *_OF_RANKS) as first,
+        _process(launcher, options, folder, "hangs") as hanging,
+    ):
         with _process(launcher, options, folder, "waits") as waiting:
             status = _asked_to_end(waiting, folder / "waits")
             gone = {"status": status, "alive": alive(folder / "waits")}
+        with _process(launcher, options, folder, "saves") as saving:
+            saved = {"status": _asked_to_end(saving, folder / "saves")}
+            saved["saved"] = any((folder / "saves").glob("logs/**/checkpoints/*"))
+        _wait_for(lambda: hanging.poll() is not None or _all_there(folder / "hangs"))
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            hanging.wait(_TIMEOUT / 4)
+        hung = _outcome(folder / "hangs", "it did not end")
         _wait_for(lambda: first.poll() is not None or (folder / _OF_RANKS[-1] / OUTCOME).exists())
         end = (folder / "returns.output").read_text(errors="replace")[-4000:]
         ended = {case: _outcome(folder / case, end) for case in _OF_RANKS}
         return {
             case: _Found(outcome, _ranks(folder / case))
-            for case, outcome in {**ended, "waits": gone}.items()
+            for case, outcome in {**ended, "waits": gone, "hangs": hung, "saves": saved}.items()
         }
 
 
@@ -221,4 +249,4 @@ def _outcome(folder: Path, end: str) -> dict[str, Any]:
 
 
 def _ranks(folder: Path) -> dict[int, Any]:
-    return {int(path.stem): json.loads(path.read_text()) for path in folder.glob("*.rank")}
+    return {int(path.stem): json.loads(path.read_text()) for path in folder.glob("[0-9]*.rank")}

@@ -6,16 +6,13 @@ from collections.abc import Sequence
 
 from rltrain.options import get_dotted
 from rltrain.plugins import discover
-from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.specs import SuiteSpec
 from rltrain.testing import Fault, PeerLost
 from rltrain_devkit.kits import library_findings as find
-from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.library_checkpoints import OTHER_SEED, CheckpointRules
 from rltrain_devkit.kits.library_probe import Probe, differing
 from rltrain_devkit.kits.library_settings import ITERATIONS
 from rltrain_devkit.kits.rules import may, must, skip
-
-__all__ = ["EnvironmentBroke", "LibraryConformance"]
 
 
 class EnvironmentBroke(Exception):
@@ -37,11 +34,6 @@ class LibraryConformance(CheckpointRules):
 
     If training fails altogether, one test fails, and those that need the training are skipped.
     """
-
-    @must("Declaring the library imports neither torch nor jax nor numpy.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(LibrarySpec, self.library)
 
     @must("The default options have every required key; refusals have a reason and an alternative.")
     def test_the_spec_is_complete(self) -> None:

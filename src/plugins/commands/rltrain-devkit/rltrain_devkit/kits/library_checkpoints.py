@@ -9,8 +9,6 @@ from rltrain_devkit.kits.library_probe import Probe, Step, differing
 from rltrain_devkit.kits.library_settings import ITERATIONS, LibrarySettings
 from rltrain_devkit.kits.rules import may, skip
 
-__all__ = ["OTHER_SEED", "CheckpointRules"]
-
 OTHER_SEED = 7
 """Any seed but the default."""
 

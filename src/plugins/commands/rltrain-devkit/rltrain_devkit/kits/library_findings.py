@@ -8,20 +8,6 @@ from pathlib import Path
 from rltrain.testing import leaves
 from rltrain_devkit.kits.library_probe import Arrays, Probe, differing
 
-__all__ = [
-    "APART",
-    "alike",
-    "changed",
-    "different_buffers",
-    "different_parameters",
-    "foreign_files",
-    "left_out",
-    "missing_averages",
-    "shared_seeds",
-    "unordered_seeds",
-    "unwrapped",
-]
-
 _WRITTEN_BY_THE_CORE = (
     *("manifest.json", "config.yaml", "agent.yaml", "checkpoints.json", "metrics.jsonl"),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rltrain.errors import UsageError
@@ -18,8 +17,6 @@ from rltrain_devkit.kits.library_probe import Arrays, Step
 
 if TYPE_CHECKING:
     from rltrain.commands import Plan
-
-__all__ = ["Loader"]
 
 T = TypeVar("T")
 
@@ -37,12 +34,7 @@ class Loader:
     framework: str
 
     def actions(self, steps: Sequence[Step], seeds: SeedPlan) -> list[Any]:
-        """Return what the policy draws where a training agent has acted, as numpy arrays.
-
-        Args:
-            steps: of the agent.
-            seeds: of the training.
-        """
+        """Return what the policy draws where a training agent has acted, as numpy arrays."""
 
         def act(policy: Policy, seed: Callable[[], None]) -> list[Any]:
             policy.act(self._arrays(steps[0].observations))  # To be forgotten.
@@ -128,6 +120,7 @@ class Loader:
 
     def _plan(self) -> Plan:
         from rltrain.policies import Trained, plan_policy
+        from rltrain.runs import Checkpoint
 
-        checkpoint, options = Path(self.checkpoint), {**self.options, "device": "cpu"}
-        return plan_policy(Trained(checkpoint, options, checkpoint.parent.parent))
+        found, options = Checkpoint(self.checkpoint), {**self.options, "device": "cpu"}
+        return plan_policy(Trained(found, options, found.path.parent.parent))

@@ -16,8 +16,6 @@ from rltrain_devkit.kits.library_probe import Probe
 from rltrain_devkit.kits.library_training import Trainer, Training
 from rltrain_devkit.kits.rules import skip
 
-__all__ = ["ITERATIONS", "LibrarySettings"]
-
 ITERATIONS = 3
 """Iterations of a training: a first, a middle and a last one."""
 

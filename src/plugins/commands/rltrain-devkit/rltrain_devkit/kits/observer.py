@@ -7,14 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.launch import private_folder
-from rltrain.plugins import discover
-from rltrain.specs import ObserverSpec, load_object
 from rltrain.testing import FakeWorld, RankRun, differing
-from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import may, must, skip
-
-__all__ = ["ObserverConformance"]
 
 
 class ObserverConformance(GivenPlugins):
@@ -32,14 +27,10 @@ class ObserverConformance(GivenPlugins):
     observer: str
     """The name under which the plugin declares it."""
     options: Mapping[str, Any] = {}
-    """Fields of `RunOptions` for the trainings: a task that renders, say, or another library."""
+    """Fields of `RunOptions` for the trainings: a task that renders, another library, or, by the
+    observer's name, its own options."""
     changes_nothing: bool = True
     """Whether a run with it learns the same. Set it to False for one that changes training."""
-
-    @must("Declaring the observer imports no tensor framework and no numpy.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(ObserverSpec, self.observer)
 
     @must("Every rank trains to the end with it.")
     def test_every_rank_trains_to_the_end(self) -> None:
@@ -57,9 +48,9 @@ class ObserverConformance(GivenPlugins):
             assert not names, f"on rank {rank}, {names[0]} ended different with {self.observer}"
 
     def _train(self, watched: bool) -> list[RankRun]:
-        spec = discover().get(ObserverSpec, self.observer)
-        made = [load_object(spec.factory)] if watched else []
-        small = {"max_iterations": 2, "num_envs": 8}
+        options = {"max_iterations": 2, "num_envs": 8, **self.options}
+        if not watched:
+            options.pop(self.observer, None)
         with private_folder() as scratch, contextlib.chdir(scratch):
-            options = {**small, "log_root": str(scratch / "logs"), **self.options}
-            return FakeWorld(2).train(observers=made, **options)
+            options.setdefault("log_root", str(scratch / "logs"))
+            return FakeWorld(2).train(observers=[self.observer] * watched, **options)

@@ -7,8 +7,6 @@ from typing import Any
 
 from gymnasium.vector import VectorEnv, VectorWrapper
 
-__all__ = ["ProbedEnv"]
-
 
 class ProbedEnv(VectorWrapper):  # type: ignore[type-arg]
     """Passes all calls on, and calls back on reset and step."""

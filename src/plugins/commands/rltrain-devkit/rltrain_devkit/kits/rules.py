@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
-__all__ = ["may", "must", "skip"]
-
 Test = TypeVar("Test", bound=Callable[..., Any])
 
 

@@ -6,17 +6,13 @@ from contextlib import closing
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.specs import SuiteSpec
 from rltrain_devkit.kits import arrays as kit_arrays
-from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.rules import may, must, skip
 from rltrain_devkit.kits.suite_drawing import DrawingRules
 from rltrain_devkit.kits.suite_episodes import EpisodeRules
 from rltrain_devkit.kits.suite_extras import ExtraRules
 from rltrain_devkit.kits.suite_rollout import groups
 from rltrain_devkit.kits.suite_spaces import SpaceRules
-
-__all__ = ["SuiteConformance"]
 
 _NO_SUCH = "no_such_thing"
 
@@ -37,11 +33,6 @@ class SuiteConformance(SpaceRules, EpisodeRules, ExtraRules, DrawingRules):
     """
 
     # Before an environment is made
-
-    @must("Declaring the suite imports no tensor framework, no numpy and no simulator.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(SuiteSpec, self.suite)
 
     @must("describe(task, env) is a TaskInfo of that name, with at least one environment per rank.")
     def test_the_task_is_described(self) -> None:

@@ -12,8 +12,6 @@ from rltrain_devkit.kits.rules import may, must, skip
 from rltrain_devkit.kits.suite_rollout import STEPS, UNREPEATED, Player, first_difference, table
 from rltrain_devkit.kits.suite_settings import SuiteSettings
 
-__all__ = ["DrawingRules"]
-
 DRAWN = 3
 """Number of rendered steps; some environments take seconds for a frame."""
 

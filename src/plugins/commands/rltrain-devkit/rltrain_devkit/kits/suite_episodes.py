@@ -20,8 +20,6 @@ from rltrain_devkit.kits.suite_rollout import (
 )
 from rltrain_devkit.kits.suite_settings import SuiteSettings
 
-__all__ = ["EpisodeRules"]
-
 
 class EpisodeRules(SuiteSettings):
     """The part of `SuiteConformance` that checks several steps."""

@@ -11,8 +11,6 @@ from rltrain_devkit.kits.rules import may, must, skip
 from rltrain_devkit.kits.suite_rollout import STEPS, first_difference, table
 from rltrain_devkit.kits.suite_settings import SuiteSettings
 
-__all__ = ["ExtraRules"]
-
 
 class ExtraRules(SuiteSettings):
     """The part of `SuiteConformance` that checks optional features."""

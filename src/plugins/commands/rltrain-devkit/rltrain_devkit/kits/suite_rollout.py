@@ -8,18 +8,6 @@ from typing import Any, NamedTuple
 
 from rltrain_devkit.kits import arrays as kit_arrays
 
-__all__ = [
-    "STEPS",
-    "UNREPEATED",
-    "Episode",
-    "Player",
-    "Step",
-    "episodes",
-    "first_difference",
-    "groups",
-    "table",
-]
-
 STEPS = 32
 """Steps over which two trajectories are compared."""
 

@@ -18,8 +18,6 @@ from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import skip
 from rltrain_devkit.kits.suite_rollout import Player
 
-__all__ = ["SuiteSettings"]
-
 
 class SuiteSettings(GivenPlugins):
     """The attributes that a subclass of `SuiteConformance` sets."""

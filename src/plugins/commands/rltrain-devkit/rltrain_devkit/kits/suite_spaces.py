@@ -12,8 +12,6 @@ from rltrain_devkit.kits.rules import may, must, skip
 from rltrain_devkit.kits.suite_rollout import UNREPEATED, Player, first_difference, groups, table
 from rltrain_devkit.kits.suite_settings import SuiteSettings
 
-__all__ = ["SpaceRules"]
-
 _DTYPES = {1: ("float32",), 3: ("float32", "uint8")}
 """Allowed dtypes of observations, by their number of axes."""
 
@@ -103,6 +101,8 @@ class SpaceRules(SuiteSettings):
         playing, own = self.spec().playing, resolve_env(self.info(), self.env)
         if not playing:
             skip("SuiteSpec.playing is empty")
+        if (cannot := self.spec().cannot_play) and (why := cannot(self.info())):
+            skip(why)
         names = ("single_observation_space", "single_action_space", "max_episode_length")
         found = []
         for options in (own, overlaid(own, playing)):

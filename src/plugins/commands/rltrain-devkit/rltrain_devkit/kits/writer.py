@@ -15,11 +15,8 @@ from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalar
 from rltrain.specs import WriterSpec
 from rltrain.testing import RankSession, RunPlugins, make_config
 from rltrain.types import World
-from rltrain_devkit.kits.declaration import check_declaring_is_light
 from rltrain_devkit.kits.given import GivenPlugins
 from rltrain_devkit.kits.rules import must
-
-__all__ = ["WriterConformance"]
 
 
 @dataclass(frozen=True)
@@ -45,11 +42,6 @@ class WriterConformance(GivenPlugins):
     """The name under which the plugin declares it."""
     options: Mapping[str, Any] = {}
     """Options of the writer, such as one that keeps it off the network."""
-
-    @must("Declaring the writer imports no tensor framework and no numpy.")
-    def test_declaring_is_light(self) -> None:
-        """In a child process, without the other plugins."""
-        check_declaring_is_light(WriterSpec, self.writer)
 
     @must("Every record of a run is taken, and the writer shuts down.")
     def test_a_whole_run_is_taken(self) -> None:

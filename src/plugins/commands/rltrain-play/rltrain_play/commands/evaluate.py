@@ -3,21 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 
+from rltrain.options import RunOptions, Scope, scoped
 from rltrain_play.commands import flags as policy_flags
-
-__all__ = ["EvaluateCommand"]
-
-_OWN = ("episodes", "seeds", "all_checkpoints", "success_key", "json")
-
-_PLACE = (
-    *("distributed", "nproc_per_node", "num_gpus", "backend", "launcher", "cluster"),
-    *("nnodes", "node_rank", "master_addr", "master_port", "coordinator_address"),
-    *("rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr", "join_timeout"),
-    "hang_timeout",
-)
 
 _ENVIRONMENTS = 25
 """The default number of environments a rank: 100 episodes are four blocks for ranks to share."""
@@ -60,43 +48,42 @@ class EvaluateCommand:
             help="where the task's infos say whether an episode was a success (success)",
         )
         parser.add_argument("--json", action="store_true", help="print JSON, with each episode")
-        policy_flags.add_policy_flags(parser, _PLACE, without=("seed",))
+        of_ranks = scoped(RunOptions, Scope.RANKS)
+        policy_flags.add_policy_flags(parser, of_ranks, without=("seed",))
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Evaluate, and print a table or JSON.
-
-        Raises:
-            UsageError: a RUN, a checkpoint or an option is wrong.
-        """
+        """Evaluate, and print a table or JSON."""
+        from rltrain.commands import json_alone, print_json
         from rltrain.errors import UsageError
-        from rltrain.policies import find_trained
-        from rltrain.terminal import one_line
+        from rltrain.terminal import note, one_line
         from rltrain_play.evaluating import evaluate, table
+        from rltrain_play.native import find
 
         if arguments.all_checkpoints and arguments.checkpoint is not None:
             raise UsageError(
                 f"--all-checkpoints and --checkpoint {arguments.checkpoint} contradict each other. "
                 "Give one of the two."
             )
-        options = policy_flags.options_of(arguments, words, _OWN)
+        options = policy_flags.options_of(arguments, words, scoped(RunOptions, Scope.RANKS))
         options.setdefault("num_envs", min(_ENVIRONMENTS, arguments.episodes))
-        found = [find_trained(name, arguments.checkpoint, options) for name in arguments.run]
-        results = [
-            result
-            for trained in found
-            for result in evaluate(
-                trained,
-                episodes=arguments.episodes,
-                seeds=arguments.seeds,
-                checkpoints=trained.all_checkpoints() if arguments.all_checkpoints else (),
-                success_key=arguments.success_key,
-            )
-        ]
+        found = [find(name, arguments.checkpoint, options) for name in arguments.run]
+        with json_alone(arguments.json):
+            results = [
+                result
+                for trained in found
+                for result in evaluate(
+                    trained,
+                    episodes=arguments.episodes,
+                    seeds=arguments.seeds,
+                    checkpoints=trained.all_checkpoints() if arguments.all_checkpoints else (),
+                    success_key=arguments.success_key,
+                )
+            ]
         for result in results:
             if (why := result.keep()) is not None:
-                print(f"rltrain: {one_line(why)}", file=sys.stderr)
+                note(one_line(why))
         if results and arguments.json:
-            print(json.dumps([result.as_json() for result in results], indent=1))
+            print_json([result.as_json() for result in results])
         elif results:
             print(table(results))
         return 0

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from pathlib import Path
 
 from rltrain_play.commands import flags as policy_flags
-
-__all__ = ["ExportCommand"]
-
-_OWN = ("format", "output", "opset", "verify")
 
 _ENVIRONMENTS = 8
 """The default number of environments. Those of a simulator on a GPU are thousands."""
@@ -51,20 +47,20 @@ class ExportCommand:
         policy_flags.add_policy_flags(parser, ("hang_timeout",))
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Export, and verify.
-
-        Raises:
-            UsageError: RUN, the checkpoint or an option is wrong, or the policy cannot be exported.
-        """
+        """Export, and verify."""
         from rltrain.errors import UsageError
-        from rltrain.policies import find_trained, plan_policy
+        from rltrain.policies import plan_policy
+        from rltrain.terminal import note
         from rltrain.work import on_ranks
         from rltrain_play.exporting import Export, choose_files
+        from rltrain_play.native import find
 
         policy_flags.find_run(arguments)
-        options = policy_flags.options_of(arguments, words, _OWN)
+        if arguments.output and Path(arguments.output).expanduser().is_dir():
+            raise UsageError(f"--output {arguments.output}: is a folder. Name a file.")
+        options = policy_flags.options_of(arguments, words, ["hang_timeout"])
         options.setdefault("num_envs", _ENVIRONMENTS)
-        trained = find_trained(arguments.run, arguments.checkpoint, options)
+        trained = find(arguments.run, arguments.checkpoint, options)
         plan = plan_policy(trained)
         config = plan.config
         files = choose_files(
@@ -76,7 +72,7 @@ class ExportCommand:
         if plan.world is None or plan.world.is_root:
             # Importing the framework, and writing, may take a while without a line.
             text = f"{config.library} {config.algorithm} on {config.task}: {trained.checkpoint}"
-            print(f"rltrain: exporting {text} as {', '.join(files)}", file=sys.stderr, flush=True)
+            note(f"exporting {text} as {', '.join(files)}")
         return on_ranks(plan, Export(files, arguments.opset, arguments.verify)) or 0
 
 

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from rltrain.commands import add_flags, read_options
 from rltrain.errors import UsageError
-
-__all__ = ["RUN", "add_policy_flags", "add_run", "find_run", "options_of"]
+from rltrain.options import RunOptions, Scope, scoped
+from rltrain.plugins import discover
+from rltrain.specs import SuiteSpec
 
 RUN = "a run folder, a checkpoint, or latest: the newest run below --log-root"
-
-_OPTIONS = (
-    *("library", "algorithm", "task", "suite", "framework", "agent_config"),
-    *("num_envs", "seed", "device", "gpu_ids", "headless", "enable_cameras"),
-    *("trust_checkpoint", "trust_run", "log_root", "no_plugins"),
-)
-"""Options of a run that a policy has, too. Those not given are the run's own."""
 
 _EPILOG = """\
 options of the task:
@@ -48,15 +42,16 @@ def add_run(parser: argparse.ArgumentParser, **settings: Any) -> None:
 def find_run(arguments: argparse.Namespace) -> None:
     """Set RUN if there is none, as in Isaac Lab's commands.
 
-    It is the file of --checkpoint, or else the newest run of --task.
+    It is the file or folder of --checkpoint, or else the newest run of --task.
 
     Raises:
         UsageError: neither was given.
     """
+    take_task(arguments)
     if arguments.run:
         return
     file = arguments.checkpoint
-    if file is not None and os.path.isfile(file):
+    if file is not None and os.path.exists(file):
         arguments.run, arguments.checkpoint = file, None
     elif hasattr(arguments, "task"):
         arguments.run = "latest"
@@ -64,35 +59,35 @@ def find_run(arguments: argparse.Namespace) -> None:
         raise UsageError(f"Name a RUN: {RUN}.")
 
 
+def take_task(arguments: argparse.Namespace) -> None:
+    """Take RUN for a task if it is one, as mjlab's users type it, and no file or folder."""
+    word = arguments.run
+    if not word or os.path.lexists(word) or hasattr(arguments, "task"):
+        return
+    suites = discover().all(SuiteSpec)
+    if any(x.knows(word) if x.knows else x.describe(word, {}) for x in suites):
+        arguments.task, arguments.run = word, None
+
+
 def add_policy_flags(
     parser: argparse.ArgumentParser, more: Iterable[str] = (), without: Iterable[str] = ()
 ) -> None:
-    """Add the options of a run that a policy has.
+    """Add the options of a run that a policy has; those not given are the run's own.
 
     Args:
         parser: the command's parser.
         more: further fields of `RunOptions`.
         without: fields to leave out.
     """
-    add_flags(parser, {*_OPTIONS, *more} - set(without))
+    of_policy = scoped(RunOptions, Scope.KEPT | Scope.TAKEN)
+    add_flags(parser, {*of_policy, *more} - set(without))
     parser.epilog = f"{_EPILOG}\n\n{parser.epilog}"
 
 
 def options_of(
-    arguments: argparse.Namespace, words: list[str], own: Iterable[str]
+    arguments: argparse.Namespace, words: list[str], more: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Return the fields of `RunOptions` that were given.
-
-    Args:
-        arguments: the parsed flags.
-        words: the overrides.
-        own: names of the command's own flags.
-
-    Raises:
-        UsageError: an override is wrong.
-    """
-    left_out = {"run", "checkpoint", *own}
-    given: Mapping[str, Any] = {
-        name: value for name, value in vars(arguments).items() if name not in left_out
-    }
+    """Return the fields of `RunOptions` that were given; see `add_policy_flags`."""
+    names = {*scoped(RunOptions, Scope.KEPT | Scope.TAKEN), *more}
+    given = {name: value for name, value in vars(arguments).items() if name in names}
     return read_options(given, words)

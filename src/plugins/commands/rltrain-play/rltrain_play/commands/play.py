@@ -26,10 +26,6 @@ if TYPE_CHECKING:
     from rltrain_play.following import Follower
     from rltrain_play.video.recorder import Recorder
 
-__all__ = ["PlayCommand"]
-
-_OWN = ("agent", "viewer", "port", "video", "video_length", "real_time", "steps", "follow")
-
 
 class PlayCommand:
     """Watch a policy: in a window, in the browser, as a video, or by its returns.
@@ -90,17 +86,13 @@ class PlayCommand:
         policy_flags.add_policy_flags(parser)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Play, and print a line for each episode.
-
-        Raises:
-            UsageError: RUN, a checkpoint or an option is wrong, or the viewer cannot work here.
-        """
+        """Play, and print a line for each episode."""
         from rltrain.policies import open_session, plan_environments, plan_policy, with_drawing
         from rltrain.specs import SuiteSpec
         from rltrain_play.viewers.choosing import choose_viewer
 
         _check(arguments)
-        given = policy_flags.options_of(arguments, words, _OWN)
+        given = policy_flags.options_of(arguments, words)
         # It is one process, whatever has started it.
         options = {"num_envs": 1, **given, "cluster": "none"}
         cast = _find(arguments, options)
@@ -139,16 +131,13 @@ class _Cast:
         """Where videos are put."""
         if self.run is not None:
             return self.run / VIDEOS
-        return self.trained.checkpoint.parent / VIDEOS if self.trained else Path(VIDEOS)
+        return self.trained.checkpoint.path.parent / VIDEOS if self.trained else Path(VIDEOS)
 
 
 def _check(arguments: argparse.Namespace) -> None:
-    """Refuse flags that contradict each other; find RUN.
-
-    Raises:
-        UsageError: always, if there are any.
-    """
+    """Refuse flags that contradict each other; find RUN."""
     if arguments.agent != "trained":
+        policy_flags.take_task(arguments)
         for name in ("checkpoint", "follow"):
             if getattr(arguments, name):
                 raise UsageError(f"--{name} and --agent {arguments.agent} contradict each other.")
@@ -166,37 +155,36 @@ def _check(arguments: argparse.Namespace) -> None:
 
 def _find(arguments: argparse.Namespace, options: Mapping[str, Any]) -> _Cast:
     """Find who plays; with --follow, wait for a first checkpoint."""
-    from rltrain.policies import Trained, find_run, find_trained, options_of_run
+    from rltrain.policies import Trained, find_run, options_of_run
     from rltrain_play.following import Follower
+    from rltrain_play.native import find
 
     if arguments.run is None:
         return _Cast(options)
     is_file = os.path.isfile(arguments.run)
     if arguments.agent == "trained" and not arguments.follow:
-        trained = find_trained(arguments.run, arguments.checkpoint, options)
+        trained = find(arguments.run, arguments.checkpoint, options)
         return _Cast(trained.options, trained, trained.run)
     if is_file and not arguments.follow:
-        trained = find_trained(arguments.run, None, options)
+        trained = find(arguments.run, None, options)
         return _Cast(trained.options, run=trained.run)
     if is_file:
         raise UsageError(f"--follow: {arguments.run} is a checkpoint. Name the run folder.")
     run = find_run(arguments.run, options)
-    found = options_of_run(run, options)
+    found = options_of_run(run.path, options)
     if not arguments.follow:
-        return _Cast(found, run=run)
-    trusted = bool(found.get("trust_run"))
-    found |= {"trust_checkpoint": True} if trusted else {}
-    follower = Follower(run, trusted)
+        return _Cast(found, run=run.path)
+    found |= {"trust_checkpoint": True} if found.get("trust_run") else {}
+    follower = Follower(run)
     first = follower.look()
     if first is None:
-        _tell(f"waiting for the first checkpoint of {run}")
+        _tell(f"waiting for the first checkpoint of {run.path}")
         first = follower.wait()
-    return _Cast(found, Trained(first[0], found, run), run, follower)
+    return _Cast(found, Trained(first, found, run.path), run.path, follower)
 
 
 def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.Namespace) -> bool:
     """Play on a session's environments, print what was played, and return whether it was all."""
-    from rltrain.policies import iteration_of
     from rltrain_play.agents import RandomAgent, ZeroAgent
     from rltrain_play.playing import Player, describe_checkpoint
     from rltrain_play.viewers.choosing import open_viewer
@@ -205,8 +193,7 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.
     config, env = session.config, session.env
     agent: Any
     if cast.trained is not None:
-        agent, path = session.load_policy(), cast.trained.checkpoint
-        name = describe_checkpoint(path, iteration_of(path, config.trust_checkpoint))
+        agent, name = session.load_policy(), describe_checkpoint(cast.trained.checkpoint)
     elif arguments.agent == "zero":
         agent, name = ZeroAgent(session), "zero actions"
     else:
@@ -253,7 +240,7 @@ def _recorder(env: Any, cast: _Cast, arguments: argparse.Namespace) -> Recorder:
 
     if cast.run is not None:
         check_inside(cast.run, cast.videos, bool(cast.options.get("trust_run")))
-    of = cast.trained.checkpoint.stem if cast.trained else arguments.agent
+    of = cast.trained.checkpoint.path.stem if cast.trained else arguments.agent
     names = itertools.chain([f"play-{of}"], (f"play-{of}-{count}" for count in itertools.count(2)))
     name = next(name for name in names if not (cast.videos / f"{name}.mp4").exists())
     return Recorder(

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from rltrain.session import Session
     from rltrain_play.video.recorder import Recorder
 
-__all__ = ["FOLDER", "VideoObserver", "VideoOptions"]
-
 FOLDER = "videos"
 """The folder of the videos in the run folder."""
 

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import VectorEnv, VectorWrapper
 
-__all__ = ["RecordedEnv"]
-
 if TYPE_CHECKING:
     _Wrapper = VectorWrapper[Any, Any, Any, Any, Any]
 else:  # Generic only since Gymnasium 1.4.
@@ -22,12 +20,7 @@ class RecordedEnv(_Wrapper):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any], record: Callable[[], None]) -> None:
-        """Wrap a rank's environments.
-
-        Args:
-            env: the environments.
-            record: called after every step.
-        """
+        """Wrap a rank's environments."""
         super().__init__(env)
         self._record = record
 

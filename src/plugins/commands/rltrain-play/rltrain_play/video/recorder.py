@@ -11,8 +11,6 @@ from typing import Any
 from rltrain.errors import PluginError, RltrainError, UsageError
 from rltrain_adapters import cannot_draw
 
-__all__ = ["Recorder", "draw_frame", "frames_per_second"]
-
 _ENCODER = "imageio_ffmpeg"
 
 
@@ -61,12 +59,7 @@ class Recorder:
         self._encoder: Generator[None, Any, None] | None = None
 
     def step(self) -> None:
-        """Draw the environments, if this step of theirs is to be seen. Call it after each.
-
-        Raises:
-            UsageError: they cannot be drawn.
-            PluginError: what was drawn is no frame.
-        """
+        """Draw the environments, if this step of theirs is to be seen. Call it after each."""
         if self._steps % self._interval == 0:
             self.close()
             self._clip = self._folder / f"{self._name.format(step=self._steps)}.mp4"
@@ -77,11 +70,7 @@ class Recorder:
                 self.close()
 
     def close(self) -> None:
-        """Complete the clip in progress, if there is one.
-
-        Raises:
-            RltrainError: the encoder has left no video.
-        """
+        """Complete the clip in progress, if there is one."""
         clip, self._clip = self._clip, None
         encoder, self._encoder, self._frames = self._encoder, None, 0
         if clip is None or encoder is None:
@@ -110,10 +99,6 @@ def draw_frame(draw: Callable[[], Any]) -> Any:
 
     Args:
         draw: their `render`.
-
-    Raises:
-        UsageError: they cannot be drawn.
-        PluginError: what was drawn is no frame.
     """
     import numpy as np
 

@@ -13,8 +13,6 @@ from rltrain_play.viewers.scenes import has_scene
 if TYPE_CHECKING:
     from rltrain.specs import SuiteSpec
 
-__all__ = ["VIEWERS", "choose_viewer", "open_viewer"]
-
 VIEWERS = ("auto", "native", "viser", "none")
 _INSTALL = 'pip install "rltrain[viewer]"'
 
@@ -26,9 +24,6 @@ def choose_viewer(asked: str, suite: SuiteSpec, environ: Mapping[str, str]) -> t
         asked: one of `VIEWERS`.
         suite: makes the environments.
         environ: the environment variables.
-
-    Raises:
-        UsageError: what was asked for cannot work here.
     """
     if asked == "none":
         return "none", ""
@@ -63,9 +58,6 @@ def open_viewer(name: str, env: Any, *, title: str, port: int, real_time: bool) 
         title: what is played.
         port: of a page.
         real_time: whether to begin at the pace of the simulation.
-
-    Raises:
-        UsageError: it cannot be opened here.
     """
     scene = has_scene(env)
     # Frames show the first environment only.

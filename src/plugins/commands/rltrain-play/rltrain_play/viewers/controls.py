@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-__all__ = ["HELP", "Controls", "Status", "Viewer"]
-
 HELP = (
     "a window; keys: space (pause), right (one step), backspace (reset), -/= (speed), "
     "t (real time), ,/. (environment)"

@@ -9,8 +9,6 @@ from rltrain.errors import UsageError
 from rltrain_play.video.recorder import draw_frame
 from rltrain_play.viewers.controls import HELP, Controls, Status
 
-__all__ = ["FrameWindow"]
-
 _KEYS = {"minus": "-", "equal": "=", "comma": ",", "period": "."}
 """Tk's names of keys, where they are not ours."""
 
@@ -19,11 +17,7 @@ class FrameWindow:
     """Shows what `render()` returns, and below it the status."""
 
     def __init__(self, env: Any, controls: Controls, title: str) -> None:
-        """Open the window.
-
-        Raises:
-            UsageError: Tk is not there, or cannot open a window.
-        """
+        """Open the window."""
         try:
             self._tk: Any = importlib.import_module("tkinter")
             self._root = self._tk.Tk()

@@ -11,8 +11,6 @@ from rltrain.errors import UsageError
 from rltrain_play.viewers.controls import HELP, Controls, Status
 from rltrain_play.viewers.scenes import Scene
 
-__all__ = ["MujocoWindow"]
-
 _KEYS = {32: "space", 44: ",", 45: "-", 46: ".", 61: "=", 84: "t", 259: "backspace", 262: "right"}
 """Our names of the keys, by GLFW's codes."""
 
@@ -24,11 +22,7 @@ class MujocoWindow:
     """Shows the scene; MuJoCo's own keys and mouse move the camera."""
 
     def __init__(self, env: Any, controls: Controls, title: str) -> None:
-        """Open the window.
-
-        Raises:
-            UsageError: no window with OpenGL can be opened here.
-        """
+        """Open the window."""
         _check_opens()
         self.controls, self._title = controls, title
         self._scene = Scene(env)
@@ -78,11 +72,7 @@ class MujocoWindow:
 
 
 def _check_opens() -> None:
-    """Check with a hidden window: where MuJoCo cannot open its own, it ends the process.
-
-    Raises:
-        UsageError: no window can be opened.
-    """
+    """Check with a hidden window: where MuJoCo cannot open its own, it ends the process."""
     glfw: Any = importlib.import_module("glfw")  # Which MuJoCo requires.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

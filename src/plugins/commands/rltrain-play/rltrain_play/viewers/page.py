@@ -12,8 +12,6 @@ from rltrain_play.video.recorder import draw_frame
 from rltrain_play.viewers.controls import Controls, Status
 from rltrain_play.viewers.scenes import Scene, has_scene
 
-__all__ = ["Page"]
-
 _HOST = "127.0.0.1"
 """The page can pause and reset: it is for this machine's users alone."""
 
@@ -29,9 +27,6 @@ class Page:
             controls: set by the page.
             title: what is played.
             port: where to serve; the next free one if it is taken.
-
-        Raises:
-            UsageError: viser is not installed, or cannot serve.
         """
         self.controls, self._env = controls, env
         self._scene = Scene(env) if has_scene(env) else None
@@ -111,11 +106,7 @@ class Page:
 
 
 def _load(module: str) -> Any:
-    """Import a module of the extra `viewer`.
-
-    Raises:
-        UsageError: it is not installed, or cannot be imported.
-    """
+    """Import a module of the extra `viewer`."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

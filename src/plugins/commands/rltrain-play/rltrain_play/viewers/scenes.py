@@ -6,8 +6,6 @@ import copy
 import importlib
 from typing import Any
 
-__all__ = ["Scene", "has_scene"]
-
 
 def has_scene(env: Any) -> bool:
     """Return whether environments offer `mujoco_scene`; see docs/environments.md."""

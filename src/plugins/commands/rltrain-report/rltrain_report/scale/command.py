@@ -12,8 +12,6 @@ from rltrain.errors import UsageError
 if TYPE_CHECKING:
     from rltrain.runs import Run
 
-__all__ = ["ScaleCommand"]
-
 
 class ScaleCommand:
     """Train on several numbers of ranks, and say how much faster more are, and why.
@@ -61,9 +59,6 @@ class ScaleCommand:
 
         Returns:
             1 if a run failed.
-
-        Raises:
-            UsageError: a flag is wrong, or a run cannot work.
         """
         if arguments.runs is not None:
             return _compare(arguments, words)

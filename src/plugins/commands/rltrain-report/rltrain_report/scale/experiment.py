@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.commands import Plan, make_plan
+from rltrain.data import parse_json
 from rltrain.errors import UsageError, in_a_line
-from rltrain.options import RunOptions, flag, hide_words
+from rltrain.launch import whole
+from rltrain.options import RunOptions, Scope, flag, hide_words, scoped
 from rltrain.runs import all_runs, read_text, real
-
-__all__ = ["RESULT", "Experiment", "Job", "plan_experiment"]
 
 RESULT = "scale.json"
 """In the experiment's folder: its command line, and the runs that are done."""
@@ -22,14 +22,14 @@ RESULT = "scale.json"
 _LARGEST = 64 << 20
 """Bytes of that file that are read."""
 
-_UNREADABLE = (OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError)
+_UNREADABLE = (OSError, ValueError, LookupError, AttributeError, TypeError)
 """What reading it may raise, if somebody else wrote it."""
 
 _OURS = {
-    **{name: "--ranks sets it" for name in ("nproc_per_node", "num_gpus")},
-    **{name: "rltrain scale sets it" for name in ("run_name", "node_rank")},
-    **{name: "each run is a new one" for name in ("resume", "auto_resume")},
-    "log_root": "--output names the folder of the runs",
+    **dict.fromkeys(("nproc_per_node", "num_gpus"), "--ranks sets it"),
+    **dict.fromkeys(scoped(RunOptions, Scope.ORIGIN), "each run is a new one"),
+    **dict.fromkeys(scoped(RunOptions, Scope.OUTPUT), "--output names the folder of all runs"),
+    "node_rank": "rltrain scale sets it",
 }
 """Options of a run that cannot be given, and why."""
 
@@ -69,14 +69,10 @@ class Experiment:
         return [*job.words, "--log-root", str(self.runs), "--run-name", job.name]
 
     def finished(self) -> dict[str, Path]:
-        """Return the run folders of the jobs that were done before, by the job's name.
-
-        Raises:
-            UsageError: the folder holds another experiment, or its file is damaged.
-        """
+        """Return the run folders of the jobs that were done before, by the job's name."""
         path = self.folder / RESULT
         try:
-            saved = json.loads(read_text(path, _LARGEST, self.folder))
+            saved = parse_json(read_text(path, _LARGEST, self.folder))
             mode, words = saved["mode"], tuple(map(str, saved["words"]))
             runs = {name: real(self.folder / run) for name, run in saved["runs"].items()}
         except FileNotFoundError:
@@ -102,9 +98,8 @@ class Experiment:
             "runs": {name: os.path.relpath(run, self.folder) for name, run in runs.items()},
             "results": results,
         }
-        partial = self.folder / f".partial-{RESULT}"
-        partial.write_text(json.dumps(content, indent=1) + "\n")
-        partial.replace(self.folder / RESULT)
+        with whole(self.folder / RESULT) as partial:
+            partial.write_text(json.dumps(content, indent=1) + "\n")
 
 
 def plan_experiment(
@@ -125,9 +120,6 @@ def plan_experiment(
         seeds: how many seeds each of them gets.
         mode: "weak", the same environments a rank; or "strong", the same in all.
         output: the folder of the results; None for one named by what is run.
-
-    Raises:
-        UsageError: an option is wrong, or a run cannot work.
     """
     requested = RunOptions.from_mapping(options)
     _check(options, requested, mode)
@@ -154,7 +146,7 @@ def plan_experiment(
 def _check(options: Mapping[str, Any], requested: RunOptions, mode: str) -> None:
     """Refuse options that contradict the experiment."""
     for name, why in _OURS.items():
-        if options.get(name) is not None:
+        if name != "checkpoint" and options.get(name) is not None:
             raise UsageError(f"{flag(name)}: {why}. Leave it out.")
     if requested.min_nodes is not None:
         raise UsageError(f"--nnodes {options['nnodes']}: give one number, the most nodes.")

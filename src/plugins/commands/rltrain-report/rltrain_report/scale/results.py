@@ -7,19 +7,18 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from rltrain.builtin.console import duration
 from rltrain.terminal import one_line
 from rltrain_report.checks import check_blocks, warning_blocks
 from rltrain_report.curves import curve_picture, time_picture
 from rltrain_report.drawing import Picture, color
 from rltrain_report.environment import environment_section
 from rltrain_report.groups import Group
-from rltrain_report.numbers import duration, number, spread
+from rltrain_report.numbers import number, spread
 from rltrain_report.page import Page, Pictures, Section, Table, Text
 from rltrain_report.scale.sizes import Size, also_differing
 from rltrain_report.scale.words import reasons
 from rltrain_report.timing import PHASES, RankTime
-
-__all__ = ["as_markdown", "result_table", "scale_page"]
 
 
 def result_table(sizes: Sequence[Size]) -> Table:

@@ -6,17 +6,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
+from rltrain.builtin.console import duration
 from rltrain.errors import UsageError
 from rltrain.runs import all_runs, shortest
-from rltrain_report.numbers import duration
 from rltrain_report.scale.experiment import Experiment, Job
-
-__all__ = ["run_jobs"]
 
 _GRACE = 60.0
 """Seconds that a run has to end after a signal: it finishes its iteration and saves a checkpoint.
@@ -28,9 +24,6 @@ def run_jobs(experiment: Experiment) -> tuple[dict[str, Path], list[str]]:
 
     Returns:
         The run folders, and the names of the jobs that failed.
-
-    Raises:
-        UsageError: the folder cannot be written, or holds another experiment.
     """
     done, failed = experiment.finished(), []
     outputs = experiment.folder / "output"
@@ -64,8 +57,8 @@ def run_jobs(experiment: Experiment) -> tuple[dict[str, Path], list[str]]:
 
 def _run(words: Sequence[str], output: Path) -> int:
     """Run `rltrain` and return its exit status. It ends when this process does."""
-    command = [sys.executable, "-m", "rltrain", *words]
-    with output.open("w") as file, _ended_by_a_hangup():
+    command = [sys.executable, "-P", "-m", "rltrain", *words]
+    with output.open("w") as file:
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.STDOUT
         )
@@ -80,23 +73,6 @@ def _run(words: Sequence[str], output: Path) -> int:
                 child.kill()
                 child.wait()
             raise
-
-
-@contextmanager
-def _ended_by_a_hangup() -> Iterator[None]:
-    """Let SIGHUP end this process as Ctrl-C does, so that the run is ended as well.
-
-    Other signals that ask to end raise an exception in every command.
-    """
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGHUP, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGHUP, before)
 
 
 def _newest(experiment: Experiment, job: Job) -> Path | None:

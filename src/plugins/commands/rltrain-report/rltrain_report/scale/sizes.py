@@ -13,16 +13,6 @@ from rltrain.runs import Run
 from rltrain_report.groups import options_of
 from rltrain_report.timing import RankTime, frames_a_second, mean_times, rank_times
 
-__all__ = ["Size", "also_differing", "mode_of", "sizes_of"]
-
-_OF_THE_SIZE = frozenset(
-    {
-        *("ranks", "num_envs", "total_envs", "nproc_per_node", "nnodes", "distributed"),
-        *("launcher", "max_iterations", "min_nodes", "virtual_local_rank", "max_restarts"),
-    }
-)
-"""Options that may differ between numbers of ranks."""
-
 
 @dataclass(frozen=True)
 class Size:
@@ -76,12 +66,7 @@ class Size:
 
 
 def sizes_of(runs: Sequence[Run]) -> list[Size]:
-    """Return what runs of one task and library achieve, by their number of ranks.
-
-    Raises:
-        UsageError: there is only one number of ranks, or the runs are of several tasks, libraries
-            or algorithms.
-    """
+    """Return what runs of one task and library achieve, by their number of ranks."""
     _check(runs)
     targets = {run.config.get("target_return") for run in runs}
     target = targets.pop() if len(targets) == 1 else None
@@ -144,11 +129,7 @@ def _check(runs: Sequence[Run]) -> None:
 
 
 def mode_of(runs: Sequence[Run]) -> str:
-    """Return "weak" if all ranks had as many environments, "strong" if all runs had.
-
-    Raises:
-        UsageError: neither.
-    """
+    """Return "weak" if all ranks had as many environments, "strong" if all runs had."""
     started = [run.metrics.started for run in runs]
     if len({each.num_envs for each in started}) == 1:
         return "weak"
@@ -168,5 +149,6 @@ def also_differing(runs: Sequence[Run]) -> list[str]:
     return [
         name
         for name in names
-        if name not in _OF_THE_SIZE and len({repr(options.get(name)) for options in each}) > 1
+        if name not in ("ranks", "num_envs")
+        and len({repr(options.get(name)) for options in each}) > 1
     ]

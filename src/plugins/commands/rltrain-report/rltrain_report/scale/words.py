@@ -9,8 +9,6 @@ from collections.abc import Callable, Sequence
 from rltrain_report.scale.sizes import Size
 from rltrain_report.timing import PHASES, RankTime, slowest
 
-__all__ = ["reasons"]
-
 _GOOD = 0.95
 """An efficiency that needs no explanation."""
 _IMPOSSIBLE = 1.15

@@ -26,8 +26,6 @@ from rltrain_skrl.jax.progress import Progress
 from rltrain_skrl.jax.scaler import PooledScaler
 from rltrain_skrl.jax.workarounds import EnvironmentInfo
 
-__all__ = ["JaxAgent"]
-
 _RATE = "learning_rate"
 
 

@@ -11,8 +11,6 @@ from skrl.utils.spaces.jax import flatten_tensorized_space, tensorize_space
 
 from rltrain_skrl.conversion import Conversion
 
-__all__ = ["JaxConversion"]
-
 
 class JaxConversion(Conversion):
     """Gives skrl float32. Its methods can be compiled."""

@@ -11,8 +11,6 @@ import jax.numpy as jnp
 
 from rltrain.types import ProcessGroup
 
-__all__ = ["PooledDivergence", "SharedThreshold"]
-
 
 class SharedThreshold:
     """A number that compares with the mean of an array over ranks; each comparison is collective.

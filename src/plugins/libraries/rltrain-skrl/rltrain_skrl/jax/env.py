@@ -14,8 +14,6 @@ from skrl.envs.wrappers.jax import Wrapper
 from rltrain_skrl.env import FINAL, SessionEnv, replace_next_observations
 from rltrain_skrl.jax.conversion import JaxConversion
 
-__all__ = ["SkrlEnv", "with_final_observations"]
-
 
 class SkrlEnv(SessionEnv, Wrapper):
     """Gives skrl float32 arrays.

@@ -17,8 +17,6 @@ import numpy as np
 from jax import lax
 from skrl import config
 
-__all__ = ["KEYED", "KeyCounter", "folded_key", "get_keys", "keyed", "load_keys", "set_keys"]
-
 KEYED = ("_g", "_c", "_mc", "")
 """Prefixes of `_key` and `_i` in a Gaussian, categorical and multi-categorical policy, and in a
 noise."""

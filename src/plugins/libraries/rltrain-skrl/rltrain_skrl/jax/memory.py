@@ -12,8 +12,6 @@ from rltrain_jax.moments import Moments
 from rltrain_skrl import memory
 from rltrain_skrl.jax.workarounds import InPlaceMemory
 
-__all__ = ["PooledMemory", "ReplayMemory", "RolloutMemory"]
-
 
 class PooledMemory(memory.PooledMemory, InPlaceMemory):
     """skrl's memory for jax, sampled by one compiled call; see `rltrain_skrl.memory`."""

@@ -13,8 +13,6 @@ from rltrain_skrl.jax.workarounds import (
 )
 from rltrain_skrl.models import extend
 
-__all__ = ["SessionModel", "extend_model"]
-
 
 class SessionModel(SeededRandomActions):
     """Mixin of a model that does not sample; see `rltrain_skrl.models.extend`."""

@@ -9,8 +9,6 @@ from typing import Any
 from rltrain.session import Session
 from rltrain_skrl.jax.divergence import PooledDivergence
 
-__all__ = ["AveragedOptimizer", "step_together"]
-
 
 class AveragedOptimizer:
     """An optimizer of skrl that stays one object, and that checkpoints save and load.

@@ -21,8 +21,6 @@ from rltrain_skrl.jax.conversion import JaxConversion
 from rltrain_skrl.jax.keys import set_keys
 from rltrain_skrl.jax.runner import CheckedRunner
 
-__all__ = ["JaxPolicy", "load_policy"]
-
 
 class PolicyRunner(components.PolicyRunner, CheckedRunner):
     """Builds an agent for jax that acts."""
@@ -49,11 +47,7 @@ class Actor(actor.Actor):
         return local_device(name)
 
     def load(self, saved: Mapping[str, Any]) -> None:
-        """Load the parts of a checkpoint, by name.
-
-        Raises:
-            ValueError: an array has another shape.
-        """
+        """Load the parts of a checkpoint, by name."""
         for name, part in self.parts.items():
             own = part.state_dict
             params = flax.serialization.from_bytes(own.params, saved[name])

@@ -6,19 +6,12 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """What skrl's checkpoints leave out: the iteration, learning rates and counters."""
 
     def __init__(self, agent: Any, names: Callable[[], list[str]]) -> None:
-        """Keep what to save.
-
-        Args:
-            agent: of skrl.
-            names: returns the names of its numeric attributes to save.
-        """
+        """Keep what to save."""
         self.iteration = 0
         self._agent = agent
         self._names = names

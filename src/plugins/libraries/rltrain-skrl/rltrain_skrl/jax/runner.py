@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import jax
 from skrl import config
-from skrl.agents.jax.base import ExperimentCfg
 from skrl.models.jax import Model
 from skrl.resources.preprocessors.jax import RunningStandardScaler
-from skrl.trainers.jax import SequentialTrainerCfg
 from skrl.utils.runner.jax import Runner
 
 from rltrain_jax.devices import local_device
@@ -20,15 +18,9 @@ from rltrain_skrl.jax.models import extend_model
 from rltrain_skrl.jax.scaler import PooledScaler, ValueScaler
 from rltrain_skrl.runner import BaseSessionRunner
 
-__all__ = ["CheckedRunner", "SessionRunner"]
-
 
 class CheckedRunner(components.CheckedRunner, Runner):
     """skrl's Runner; wrong options are a `UsageError`."""
-
-    experiment_options = ExperimentCfg
-    trainer_options = SequentialTrainerCfg
-    dropped_options = frozenset({"mixed_precision"})
 
 
 class SessionRunner(BaseSessionRunner, CheckedRunner):

@@ -13,8 +13,6 @@ from skrl.resources.preprocessors.jax import RunningStandardScaler
 from rltrain_jax.moments import Moments, merge_moments
 from rltrain_skrl import scaler
 
-__all__ = ["PooledScaler", "ValueScaler"]
-
 
 class PooledScaler(scaler.PooledScaler, RunningStandardScaler):
     """skrl's scaler for jax; see `rltrain_skrl.scaler`."""

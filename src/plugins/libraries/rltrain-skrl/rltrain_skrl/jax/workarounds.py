@@ -18,17 +18,6 @@ from skrl.memories.jax import RandomMemory
 from rltrain_skrl.agent import SessionAgent
 from rltrain_skrl.jax.keys import KeyCounter, folded_key
 
-__all__ = [
-    "CategoricalEntropy",
-    "EnvironmentInfo",
-    "EpsilonGreedy",
-    "FreshNoise",
-    "InPlaceMemory",
-    "MultiCategoricalEntropy",
-    "RandomActions",
-    "SeededRandomActions",
-]
-
 
 class RandomActions(KeyCounter):
     """Random actions from this rank's key.

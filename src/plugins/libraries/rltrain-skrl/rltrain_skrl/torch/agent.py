@@ -23,8 +23,6 @@ from rltrain_torch.late_mean import LateMean
 from rltrain_torch.optimizers import watch_optimizer
 from rltrain_torch.policy import read_checkpoint
 
-__all__ = ["TorchAgent"]
-
 
 class TorchAgent(SessionAgent):
     """Mixin for an agent of skrl for torch."""

@@ -5,6 +5,4 @@ from __future__ import annotations
 from rltrain_skrl.runner import by_algorithm
 from rltrain_skrl.torch import off_policy, on_policy
 
-__all__ = ["AGENTS"]
-
 AGENTS = by_algorithm(on_policy, off_policy)

@@ -11,8 +11,6 @@ from skrl.utils.spaces.torch import flatten_tensorized_space, tensorize_space
 from rltrain_skrl.conversion import Conversion
 from rltrain_skrl.spaces import holds_bytes, observation_groups
 
-__all__ = ["TorchConversion"]
-
 
 class TorchConversion(Conversion):
     """Gives skrl float32; but a group of bytes, such as an image, stays bytes."""

@@ -11,8 +11,6 @@ from skrl.resources.schedulers.torch import KLAdaptiveLR
 from rltrain.types import ProcessGroup
 from rltrain_torch.late_mean import LateMean
 
-__all__ = ["PooledSchedule", "SharedThreshold"]
-
 
 class SharedThreshold(float):
     """skrl's `kl_threshold` on several ranks.

@@ -12,8 +12,6 @@ from skrl.envs.wrappers.torch import Wrapper
 from rltrain_skrl.env import FINAL, SessionEnv, replace_next_observations
 from rltrain_skrl.torch.conversion import TorchConversion
 
-__all__ = ["SkrlEnv", "with_final_observations"]
-
 
 class SkrlEnv(SessionEnv, Wrapper):
     """Gives skrl tensors, as float32; but a group of bytes, such as an image, stays bytes."""

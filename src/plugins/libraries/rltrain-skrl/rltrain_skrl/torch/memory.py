@@ -11,8 +11,6 @@ from skrl.memories.torch import RandomMemory
 from rltrain_skrl import memory
 from rltrain_torch.moments import Moments
 
-__all__ = ["PooledMemory", "ReplayMemory", "RolloutMemory"]
-
 
 class PooledMemory(memory.PooledMemory, RandomMemory):
     """skrl's memory for torch; see `rltrain_skrl.memory`.

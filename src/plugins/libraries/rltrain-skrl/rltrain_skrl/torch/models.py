@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from rltrain_skrl.torch.workarounds import SeededRandomActions
 
-__all__ = ["SessionModel"]
-
 
 class SessionModel(SeededRandomActions):
     """Mixin of every model; see `rltrain_skrl.models.extend`."""

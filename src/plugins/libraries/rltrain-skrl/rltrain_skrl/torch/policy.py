@@ -18,8 +18,6 @@ from rltrain_skrl.torch.runner import CheckedRunner
 from rltrain_skrl.torch.workarounds import forget_shared_output
 from rltrain_torch.policy import read_checkpoint
 
-__all__ = ["TorchPolicy", "load_policy"]
-
 
 class PolicyRunner(components.PolicyRunner, CheckedRunner):
     """Builds an agent for torch that acts."""

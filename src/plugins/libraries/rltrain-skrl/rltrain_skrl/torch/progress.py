@@ -7,8 +7,6 @@ from typing import Any
 
 import torch
 
-__all__ = ["EntropyCoefficient", "Progress", "UpdateCounter"]
-
 
 class Progress:
     """What skrl's checkpoints leave out: the iteration, and the schedules."""

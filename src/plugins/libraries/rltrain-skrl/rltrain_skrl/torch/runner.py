@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from skrl import config
-from skrl.agents.torch.base import ExperimentCfg
 from skrl.models.torch import Model
 from skrl.resources.preprocessors.torch import RunningStandardScaler
-from skrl.trainers.torch import SequentialTrainerCfg
 from skrl.utils.runner.torch import Runner
 
 from rltrain_skrl import components
@@ -22,17 +20,12 @@ from rltrain_skrl.torch.models import SessionModel
 from rltrain_skrl.torch.scaler import PooledScaler, ValueScaler
 from rltrain_torch.moments import pool_moments
 
-__all__ = ["CheckedRunner", "SessionRunner", "put_channels_first"]
-
 _OBSERVED = re.compile(r"^\s*(?:OBSERVATIONS|STATES)(?:\[[^]]*\])?")
 """Observations as a task gives them: images have their channels last."""
 
 
 class CheckedRunner(components.CheckedRunner, Runner):
     """skrl's Runner; wrong options are a `UsageError`."""
-
-    experiment_options = ExperimentCfg
-    trainer_options = SequentialTrainerCfg
 
     def _generate_models(self, env: Any, cfg: dict[str, Any]) -> dict[str, dict[str, Any]]:
         put_channels_first(cfg.get("models") or {})
@@ -71,9 +64,6 @@ def put_channels_first(models: Mapping[str, Any]) -> None:
     """Have networks that convolve observations permute them, where they expect channels first.
 
     Isaac Lab 3's tasks give channels first, and so say the options that come with them.
-
-    Args:
-        models: the options, changed in place.
     """
     for model in models.values():
         for network in (model.get("network") or []) if isinstance(model, Mapping) else []:

@@ -12,8 +12,6 @@ from skrl.resources.preprocessors.torch import RunningStandardScaler
 from rltrain_skrl import scaler
 from rltrain_torch.moments import Moments
 
-__all__ = ["AsFloats", "PooledScaler", "ValueScaler"]
-
 
 class PooledScaler(scaler.PooledScaler, RunningStandardScaler):
     """skrl's scaler for torch; see `rltrain_skrl.scaler`."""

@@ -7,8 +7,6 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-__all__ = ["SeededRandomActions", "forget_shared_output", "random_actions"]
-
 
 class SeededRandomActions:
     """Mixin of a model: random actions from torch's generator.

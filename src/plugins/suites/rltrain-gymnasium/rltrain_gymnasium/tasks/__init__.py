@@ -47,22 +47,12 @@ EMBEDDED: dict[str, type[BatchedTask]] = {
 
 
 def make_task(name: str, options: Mapping[str, Any]) -> BatchedTask:
-    """Return an embedded task with some of its options set.
-
-    Raises:
-        KeyError: there is no such task.
-        TypeError: there is no such option, or its value is not a number.
-        ValueError: a value is out of range.
-    """
+    """Return an embedded task with some of its options set."""
     return EMBEDDED[name](**options)
 
 
 def configured(name: str, options: Mapping[str, Any]) -> BatchedTask:
-    """Return an embedded task with the user's `env.` options.
-
-    Raises:
-        UsageError: an option is wrong.
-    """
+    """Return an embedded task with the user's `env.` options."""
     known = EMBEDDED[name].options()
     for option in options:
         if option not in known:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["BatchedTask"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class BatchedTask(ABC):
@@ -109,9 +107,6 @@ class BatchedTask(ABC):
     @abstractmethod
     def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
         """Render one environment, for a video.
-
-        Args:
-            state: the components of its state.
 
         Returns:
             uint8 of shape (height, width, 3).

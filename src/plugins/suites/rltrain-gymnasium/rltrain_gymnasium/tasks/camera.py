@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 
 from rltrain_gymnasium.tasks.cartpole import CartPole, CartPoleContinuous, CartPolePhysics
 
-__all__ = ["CartPoleCamera", "CartPoleContinuousCamera", "CartPoleContinuousCameraAndMotion"]
-
 HEIGHT, WIDTH = 12, 48
 """Size of an image in pixels. It shows the whole track, from below the cart to the pole's top."""
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["CartPole", "CartPoleContinuous"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class CartPolePhysics(BatchedTask):

@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["BLUE", "GRAY", "RED", "Line", "picture"]
-
 HEIGHT, WIDTH = 320, 480
 """Size of a picture, in pixels."""
 

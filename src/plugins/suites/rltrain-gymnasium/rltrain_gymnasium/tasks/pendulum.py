@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-__all__ = ["Pendulum"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Pendulum(BatchedTask):

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.launch.here import made_here
+from rltrain.launch.preflight import made_here
 from rltrain_devkit import SuiteConformance
 
 ASSETS = Path(__file__).parents[1] / "assets"

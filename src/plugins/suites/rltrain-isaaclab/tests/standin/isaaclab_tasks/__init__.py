@@ -21,6 +21,12 @@ gym.register(
     },
 )
 gym.register(
+    id="Isaac-Cartpole-Play-v0",
+    entry_point=ENVS,
+    disable_env_checker=True,
+    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpolePlayEnvCfg"},
+)
+gym.register(
     id="Isaac-Cartpole-Asymmetric-Direct-v0",
     entry_point=f"{__name__}.cartpole_direct:CartpoleAsymmetricEnv",
     disable_env_checker=True,

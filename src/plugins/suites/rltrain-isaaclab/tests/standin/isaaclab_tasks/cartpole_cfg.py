@@ -54,6 +54,11 @@ class CartpoleEnvCfg(ManagerBasedRLEnvCfg):
 
 
 @configclass
+class CartpolePlayEnvCfg(CartpoleEnvCfg):
+    pass
+
+
+@configclass
 class CartpoleAsymmetricEnvCfg(DirectRLEnvCfg):
     scene: SceneCfg = SceneCfg(num_envs=64)
     action_space: int = 1

@@ -1,1 +1,0 @@
-"""This machine: its cores, memory, network and folders."""

@@ -1,0 +1,164 @@
+"""How an option is declared: one of the run, with an `Option`; its scope; what its value names."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rltrain.config import checks
+from rltrain.config.checks import Check
+
+Names = Literal["text", "command", "path", "code", "host"]
+"""What the value of an option names, which decides whether it is taken from a run folder."""
+
+_METAVARS: dict[Names | None, str] = {"path": "FILE", "host": "HOST"}
+
+NAMES, SCOPE = "names", "scope"
+"""The keys of a field's metadata that hold it, and the option's scope."""
+
+
+class Scope(enum.Flag):
+    """What an option is about. Whoever asks for some options asks by this, never by their names.
+
+    On all ranks, options are equal, unless they are of the node or the output.
+    """
+
+    RUN = enum.auto()
+    """What is learned: runs that differ in nothing of it are one group of a report."""
+    AMOUNT = enum.auto()
+    """How much of it, and from which seed."""
+    START = enum.auto()
+    """What starts and watches ranks."""
+    NODE = enum.auto()
+    """Of this node only."""
+    RANKS = enum.auto()
+    """Where ranks run, whatever they do: evaluate and doctor have it, too."""
+    MEETING = enum.auto()
+    """Which node this is, and where nodes meet: what starts all nodes sets it."""
+    OUTPUT = enum.auto()
+    """Where rank 0 writes."""
+    KEPT = enum.auto()
+    """What a policy still has of the run that trained it."""
+    TAKEN = enum.auto()
+    """What play, evaluate and export take anew."""
+    ORIGIN = enum.auto()
+    """Where a run starts from; one that resumes another one does not inherit it."""
+    COMMAND = enum.auto()
+    """Of this command only: no run folder sets it."""
+    USUAL = enum.auto()
+    """Many users need it: `--help` shows it. `--help-all` shows all."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option's declaration, besides its name, type and default."""
+
+    group: str
+    """The group of `--help` in which it appears."""
+    scope: Scope
+    help: str
+    """One line; the default is added to it."""
+    check: Check
+    """Returns the converted value, or raises `UsageError`."""
+    metavar: str | None = None
+    """How `--help` writes the value; None for a flag without one, and for no flag at all."""
+    flags: tuple[str, ...] = ()
+    """Further flags with the same meaning."""
+    default_text: str = ""
+    """Describes the default if it depends on something else."""
+    kind: str = "value"
+    """How the flag is typed: "value", "values" (one or more), "append" (may be repeated), "switch"
+    (--x, --no-x, --x True, --x False), or "none"."""
+    replaces: tuple[str, ...] = ()
+    """Options, a plugin's by dotted key, that say the same: of a file or of the run before, they
+    give way."""
+    resolved: Any = None
+    """What a resolved run has if nothing chooses it."""
+
+
+def naming(names: Names) -> dict[str, str]:
+    """Return the metadata of a field of a plugin's options whose value is text, or has text in it.
+
+    Somebody else may have written the options in a run folder. They are taken from there only if
+    they cannot do harm. Numbers and switches cannot. Of text, the plugin must say so:
+
+        entity: str | None = field(default=None, metadata=naming("text"))
+        setup: list[str] = field(default_factory=list, metadata=naming("command"))
+
+    What is declared otherwise, or not at all, is taken from the user alone.
+
+    Args:
+        names: "text" for a label, or a word of which the plugin knows all; "command" for what is
+            run; "path" for a file or folder; "code" for a module, class or expression; "host" for
+            an address or URL, to which the run connects.
+    """
+    return {NAMES: names}
+
+
+@dataclass(frozen=True)
+class Group:
+    """A group of `--help`, in which options are declared."""
+
+    title: str
+
+    def option(
+        self,
+        default: Any,
+        scope: Scope,
+        help: str,
+        check: Check = checks.text,
+        *,
+        names: Names | None = None,
+        **more: Any,
+    ) -> Any:
+        """Declare an option of the run.
+
+        Args:
+            default: its value if the user does not set it.
+            scope: see `Scope`.
+            help: see `Option`.
+            check: see `Option`.
+            names: see `naming`; None for numbers and switches.
+            **more: further fields of `Option`.
+        """
+        more.setdefault("metavar", None if more.get("kind") else _METAVARS.get(names, "N"))
+        declared = Option(self.title, scope, help, check, **more)
+        return settled(default, scope, {"option": declared, NAMES: names})
+
+    def switch(self, scope: Scope, help: str, default: bool | None = False, **more: Any) -> Any:
+        """Declare an option that is off, or not chosen, unless its flag is given."""
+        return self.option(default, scope, help, checks.boolean, kind="switch", **more)
+
+    def named(
+        self, default: Any, scope: Scope, help: str, check: Check = checks.text, **more: Any
+    ) -> Any:
+        """Declare an option whose value is a name."""
+        return self.option(default, scope, help, check, metavar="NAME", names="text", **more)
+
+    def number(
+        self, default: int | None, scope: Scope, help: str, minimum: int, **more: Any
+    ) -> Any:
+        """Declare an option whose value is a whole number of at least `minimum`."""
+        return self.option(default, scope, help, checks.integer(minimum), **more)
+
+
+def settled(default: Any, scope: Scope, metadata: Mapping[str, Any] | None = None) -> Any:
+    """Declare a field of the resolved run; one that no user sets has no option."""
+    metadata = {SCOPE: scope, **(metadata or {})}
+    if default == {}:
+        return dataclasses.field(default_factory=dict, metadata=metadata)
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def option_of(field: dataclasses.Field[Any]) -> Option:
+    """Return the declaration of a field of `RunOptions`."""
+    declared: Option = field.metadata["option"]
+    return declared
+
+
+def scoped(cls: type[Any], scope: Scope) -> list[str]:
+    """Return the names of the fields that are of a scope, or of one of several."""
+    return [each.name for each in dataclasses.fields(cls) if each.metadata[SCOPE] & scope]

@@ -1,0 +1,235 @@
+"""The steps of a plan, in their order: each knows more of the run, or refuses it."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import functools
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rltrain.config import Placement, RunConfig
+from rltrain.config.checks import flag
+from rltrain.config.declare import Scope, scoped
+from rltrain.errors import UsageError
+from rltrain.launch.preflight import made_here
+from rltrain.options import agent as agents
+from rltrain.options.run import RunOptions
+from rltrain.place.elastic import settle_nodes
+from rltrain.place.placement import check_shown, of_framework, place
+from rltrain.plan import files, libraries, refusals, resuming, sizes, tasks
+from rltrain.plan.draft import Draft
+from rltrain.plugins.faults import check_chosen
+from rltrain.plugins.manager import chosen_specs
+from rltrain.plugins.options import check_options
+from rltrain.plugins.registry import Registry, discover
+from rltrain.specs import GradientSyncSpec, LauncherSpec, LibrarySpec, ObserverSpec, WriterSpec
+from rltrain.trust import check_texts
+from rltrain_files.dotted import flatten, get_dotted, leaves, set_dotted
+from rltrain_files.run_files import read_file, run_folder_of
+from rltrain_files.yaml import left_out, load_yaml
+from rltrain_ranks.watch.patience import bounded
+
+DEFAULT_WRITERS = ("console", "tensorboard")
+
+
+def read_options(draft: Draft) -> Draft:
+    """Check each option; a run that goes on has those of the run before, too."""
+    options, checkpoint = resuming.with_options_of_run(draft.options)
+    requested = RunOptions.from_mapping(options)
+    registry = discover(requested.no_plugins, draft.environ)
+    resuming.check_resume(requested, registry)
+    requested = settle_nodes(requested)
+    return draft.with_(
+        options=options, requested=requested, registry=registry, checkpoint=checkpoint
+    )
+
+
+def place_ranks(draft: Draft) -> Draft:
+    """Choose backend, devices and launcher; count the ranks, or find this one's place."""
+    requested, registry = draft.requested, draft.registry
+    if requested.library is not None:  # Asking a suite may take long: first what the user named.
+        libraries.get_library(requested.library, requested, registry)
+    placement, world = place(requested, registry, draft.environ, draft.gpus)
+    check_shown(requested.show_ranks, placement, world)
+    return draft.with_(placement=placement, world=world)
+
+
+def find_task(draft: Draft) -> Draft:
+    """Find the suite that has the task."""
+    requested = draft.requested
+    looking = bounded(f"Looking at the task {requested.task}", requested.hang_timeout)
+    with looking, made_here(draft.world is not None):
+        env = agents.nested_env(requested.env)
+        suite, task = tasks.find_task(requested.task, env, requested.suite, draft.registry)
+    return draft.with_(suite=suite, task=task)
+
+
+def choose_library(draft: Draft) -> Draft:
+    """Choose the library and its algorithm."""
+    requested, task = libraries.choose_agent(draft.requested, draft.task)
+    library, algorithm, whose = libraries.choose_library(requested, task, draft.registry)
+    libraries.check_framework(requested, library, draft.suite, draft.registry)
+    told = [*requested.left_out, *draft.registry.failed]
+    if requested.library is None and task.library not in (None, library.name):
+        told.append(f"{library.name}: {whose}")
+    found = {"library": library, "algorithm": algorithm, "library_from": whose}
+    return draft.with_(requested=requested, task=task, told=told, **found)
+
+
+def load_agent(draft: Draft) -> Draft:
+    """Read the library's options, before overrides. A run folder's are checked first."""
+    requested, library, task = draft.requested, draft.library, draft.task
+    framework = requested.framework
+    run = None if requested.trust_run else _run_of_agent(requested)
+    agent, source = agents.load_agent(
+        *(requested.agent_config, library, draft.algorithm, framework, draft.suite, task),
+        draft.registry,
+        load_yaml if run is None else functools.partial(read_file, run, trusted=False),
+    )
+    if run is not None:
+        defaults, _ = agents.default_options(library, draft.suite, task, draft.algorithm, framework)
+        check_texts("agent", agent, source, requested.agent, defaults, library.harmless)
+    original = sizes.written_for(agent, library, task)
+    return draft.with_(agent=agent, options_from=source, written_for=original)
+
+
+def override_agent(draft: Draft) -> Draft:
+    """Apply the user's overrides to the library's options."""
+    requested, library = draft.requested, draft.library
+    path, trained_before = requested.agent_config, _run_of_agent(requested) is not None
+    defaults = library.default_agent(draft.task, draft.algorithm)
+    agent = copy.deepcopy(draft.agent)
+    told = agents.override_agent(
+        *(agent, requested.agent, library, draft.options_from, defaults, trained_before)
+    )
+    if trained_before or not draft.trains:
+        return draft.with_(agent=agent)
+    missing = ", ".join(left_out(path)) if path is not None else ""
+    if missing:
+        others = "left out, because other files of its Hydra configuration have them"
+        told = [f"{path}: {missing}: {others}.", *told]
+    return draft.with_(agent=agent, told=told)
+
+
+def merge_file(draft: Draft) -> Draft:
+    """Resolve the run's options that the library's file also has: the command line wins."""
+    requested, library = draft.requested, draft.library
+    given = {name for name, value in draft.options.items() if value is not None}
+    agent, overrides = copy.deepcopy(draft.agent), dict(flatten(requested.agent))
+    chosen: dict[str, Any] = {}
+    for name, key in library.run_keys.items():
+        in_file = get_dotted(agent, key, None)
+        if name in given:
+            value = getattr(requested, name)
+            if key in overrides and overrides[key] != value:
+                raise UsageError(
+                    f"{flag(name)} {value} and agent.{key}={overrides[key]} are the same option of "
+                    f"{library.name}. Give one of the two."
+                )
+            set_dotted(agent, key, value)
+            continue
+        # In Isaac Lab's files, -1 leaves the choice to the command line.
+        unset = in_file is None or (in_file == -1 and name != "seed")
+        if not unset and not (name == "num_envs" and requested.total_envs):
+            try:
+                chosen[name] = getattr(RunOptions.from_mapping({name: in_file}), name)
+            except UsageError as error:
+                raise UsageError(f"agent.{key} sets {error}") from None
+    return draft.with_(agent=agent, requested=dataclasses.replace(requested, **chosen))
+
+
+def resolve(draft: Draft) -> Draft:
+    """Make every choice that is left."""
+    requested, registry = draft.requested, draft.registry
+    placement, task = draft.placement, draft.task
+    ranks = sizes.number_of_ranks(placement, draft.world)
+    sync = of_framework(requested, registry, GradientSyncSpec, "grad_sync", placement.backend)
+    random_lengths = requested.random_lengths
+    resolved = {
+        "library": draft.library.name,
+        "algorithm": draft.algorithm,
+        "suite": draft.suite.name,
+        "grad_sync": sync.name,
+        "agent": draft.agent,
+        "given": _given(requested, draft.agent, draft.library),
+        "env": agents.resolve_env(task, requested.env),
+        "num_envs": sizes.envs_per_rank(requested, task, ranks),
+        "random_lengths": task.random_lengths if random_lengths is None else random_lengths,
+        "renders": any(registry.get(ObserverSpec, name).renders for name in requested.observers),
+        "writers": _writers(requested, registry),
+    }
+    settled = scoped(Placement, Scope.RANKS | Scope.NODE)
+    placed = {name: getattr(placement, name) for name in settled}
+    return draft.with_(config=RunConfig(**requested.shared | placed | resolved))
+
+
+def check_plugins(draft: Draft) -> Draft:
+    """Check all plugins of the run, its launcher too, and their options."""
+    config, registry = draft.config, draft.registry
+    launcher = [] if config.launcher is None else [registry.get(LauncherSpec, config.launcher)]
+    specs = [*chosen_specs(config, registry), *launcher]
+    told = check_chosen(specs, registry)
+    check_options(specs, config.plugins)
+    return draft.with_(told=told)
+
+
+def check_refusals(draft: Draft) -> Draft:
+    """Refuse what the library or an observer says cannot work."""
+    refusals.check_refusals(draft.config, draft.task, draft.registry)
+    return draft
+
+
+def scale(draft: Draft) -> Draft:
+    """Scale mini-batches and iterations to the size of the run."""
+    config, library, requested = draft.config, draft.library, draft.requested
+    scaled_from = None
+    if requested.scale_minibatches:
+        config = sizes.scale_mini_batches(config, library, draft.written_for)
+        scaled_from = draft.written_for if library.scale_mini_batches is not None else None
+    if requested.scale_iterations:
+        ranks = sizes.number_of_ranks(config, draft.world)
+        config = sizes.scale_iterations(config, library, ranks)
+    iteration = sizes.resolve_iteration(config, library)
+    return draft.with_(config=config, iteration=iteration, scaled_from=scaled_from)
+
+
+def check_files(draft: Draft) -> Draft:
+    """Check what the run reads and writes; find the checkpoint that the options mean."""
+    config, iteration = draft.config, draft.iteration
+    files.check_run_name(config.run_name)
+    refusals.check_rollback(config)
+    if draft.gpus is not None:  # The files are on another machine.
+        return draft
+    total = iteration.iterations if iteration else config.max_iterations
+    where = (draft.task, draft.registry, draft.world)
+    config, checkpoint = files.resolve_files(config, *where, total, draft.checkpoint)
+    return draft.with_(config=config, checkpoint=checkpoint)
+
+
+def _run_of_agent(requested: RunOptions) -> Path | None:
+    """Return the run folder that the file of the library's options is in, if it is in one."""
+    path = requested.agent_config
+    return run_folder_of(path) if path is not None else None
+
+
+def _given(
+    requested: RunOptions, agent: Mapping[str, Any], library: LibrarySpec
+) -> dict[str, bool]:
+    """Return `RunConfig.given`. A run that goes on does not give the file of its folder."""
+    own = requested.resume and str(Path(requested.resume, "agent.yaml"))
+    in_file = () if requested.agent_config in (None, own) else leaves(agent)
+    keys = {key for key, _ in in_file} - set(library.run_keys.values())
+    typed = {key.removeprefix("+"): True for key, _ in leaves(requested.agent)}
+    return dict.fromkeys(sorted(keys), False) | typed
+
+
+def _writers(requested: RunOptions, registry: Registry) -> tuple[str, ...]:
+    """Return the writers; check that those that the user named are installed."""
+    if requested.writers is None:
+        installed = registry.names(WriterSpec)
+        return tuple(name for name in DEFAULT_WRITERS if name in installed)
+    for name in requested.writers:
+        registry.get(WriterSpec, name)
+    return requested.writers

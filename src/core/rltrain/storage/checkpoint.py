@@ -1,0 +1,199 @@
+"""A checkpoint, and the state beside it: read once, and passed on."""
+
+from __future__ import annotations
+
+import functools
+import glob
+import hashlib
+import itertools
+import os
+import pickle
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rltrain.data import pack_state, unpack_state
+from rltrain.errors import UsageError
+from rltrain.storage.fitting import check_state
+from rltrain.unpickling import UnsafePickle, would_run_code
+from rltrain_files.reading import digest, opened, read_bytes
+
+_MAGIC, _BEFORE = b"rltrain state 2\n", b"rltrain state 1\n"
+"""The first bytes of a state: now, and when it had one digest and no parts."""
+
+_DIGEST, _LENGTH = hashlib.sha256().digest_size, 8
+"""Bytes after those: a digest, and the length of what all ranks share."""
+
+_LETTERS = 16
+"""Of a checkpoint's digest, in the name of its state."""
+
+
+class DamagedCheckpoint(UsageError):
+    """A checkpoint is not what was written.
+
+    Attributes:
+        what: which file is damaged.
+    """
+
+    # Only the message is needed to make one: pickle carries the rest, as for any exception.
+    def __init__(self, message: str, *, what: str = "") -> None:
+        super().__init__(message)
+        self.what = what
+
+
+class Checkpoint:
+    """A library's file, and the state that was saved with it, if there is one.
+
+    Nothing is read before it is asked for, and then once. What is not as it was written raises
+    `DamagedCheckpoint`; what would run code raises `UsageError`, unless it is trusted.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], trusted: bool = False, iteration: int | None = None
+    ) -> None:
+        self.path, self.trusted, self._iteration = Path(path), trusted, iteration
+
+    def __fspath__(self) -> str:
+        return str(self.path)
+
+    __str__ = __fspath__
+
+    @property
+    def iteration(self) -> int | None:
+        """After which it was saved, if its run or its state says so."""
+        if self._iteration is None:
+            return (self.state or {}).get("iteration")
+        return self._iteration
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """The SHA-256 of the library's file."""
+        return digest(self.path, _memory())
+
+    @functools.cached_property
+    def state(self) -> Mapping[str, Any] | None:
+        """What all ranks share, and in "ranks" what their parts are; see `part`."""
+        return self._saved and self._saved[1]
+
+    def part(self, rank: int) -> bytes:
+        """Return a rank's own part, packed; `LookupError` if there is none."""
+        assert self.state is not None, "who asks has looked"
+        entry = self.state["ranks"][rank]
+        return entry if isinstance(entry, bytes) else next(self._parts([rank]))
+
+    def check(self) -> None:
+        """Read all of it, one part after the other."""
+        ranks = self.state["ranks"] if self.state is not None else []
+        if ranks and not isinstance(ranks[0], bytes):
+            for _ in self._parts(range(len(ranks))):
+                pass
+
+    def _parts(self, ranks: Iterable[int]) -> Iterator[bytes]:
+        assert self._saved is not None
+        file, state, begins = self._saved
+        try:
+            with opened(file, _memory()) as stream:
+                for rank in ranks:
+                    length, expected = state["ranks"][rank]
+                    stream.seek(begins[rank])
+                    part = stream.read(length)
+                    if hashlib.sha256(part).hexdigest() != expected:
+                        raise ValueError(f"the part of rank {rank}")
+                    yield part
+        except (OSError, ValueError) as error:
+            raise self._damaged(file.name, error) from error
+
+    @functools.cached_property
+    def _saved(self) -> tuple[Path, Mapping[str, Any], list[int]] | None:
+        """The file of the state, what all ranks share, and where each rank's part begins."""
+        states = list(states_of(self.path))
+        if not states:
+            return None
+        try:
+            found = self.digest[:_LETTERS]
+        except OSError as error:
+            raise self._damaged(self.path.name, error) from error
+        file = next((path for path in states if path.suffixes[-2:-1] == [f".{found}"]), None)
+        if file is None:
+            raise self._damaged(self.path.name)
+        try:
+            packed, begin = self._shared(file)
+            state = unpack_state(packed, "cpu", {}, self.trusted)
+            check_state(state)
+            parts = state["ranks"]
+            if any(isinstance(part, bytes) is bool(begin) for part in parts):
+                raise ValueError("its parts are elsewhere")
+            lengths = [length for length, _ in parts] if begin else []
+            begins = list(itertools.accumulate(lengths, initial=begin))
+            if begin and file.stat().st_size != begins[-1]:
+                raise ValueError("it has another length")
+        except UnsafePickle as error:
+            raise UsageError(f"--checkpoint {self.path}: {would_run_code(error)}") from error
+        except (OSError, ValueError, pickle.UnpicklingError) as error:
+            raise self._damaged(file.name, error) from error
+        return file, state, begins
+
+    def _shared(self, path: Path) -> tuple[bytes, int]:
+        """Return what all ranks share, packed, and where their parts begin: 0 if it has them."""
+        with opened(path, _memory()) as file:
+            head = file.read(len(_MAGIC) + _DIGEST + _LENGTH)
+            if head.startswith(_MAGIC):
+                length = int.from_bytes(head[-_LENGTH:], "little")
+                if length <= os.fstat(file.fileno()).st_size:
+                    packed = file.read(length)
+                    if head[len(_MAGIC) : -_LENGTH] == _digest(head[-_LENGTH:], packed):
+                        return packed, file.tell()
+                raise ValueError("another digest")
+        contents = read_bytes(path, _memory())
+        if contents[:1] == pickle.PROTO:
+            if self.trusted:
+                return contents, 0
+            raise UsageError(
+                f"--checkpoint {self.path}: {path.name} has no digest: a version before 0.2 wrote "
+                "it, or somebody else. If you trust who wrote it, add --trust-checkpoint."
+            )
+        packed = contents[len(_BEFORE) + _DIGEST :]
+        if contents[: -len(packed)] != _BEFORE + _digest(packed):
+            raise ValueError("another digest")
+        return packed, 0
+
+    def _damaged(self, name: str, error: Exception | None = None) -> DamagedCheckpoint:
+        why = getattr(error, "strerror", None) or error
+        what = f"{name} is not what was written" + (f" ({why})" if error else "")
+        return DamagedCheckpoint(
+            f"--checkpoint {self.path}: is damaged: {what}. Name an earlier one, or give "
+            "--checkpoint latest, which passes over damaged ones.",
+            what=what,
+        )
+
+
+def name_of_state(name: str, checkpoint: Path) -> str:
+    """Return the name of the state of a library's file that will have a name."""
+    return f"{name}.{digest(checkpoint)[:_LETTERS]}.state"
+
+
+def write_state(path: Path, shared: Mapping[str, Any], parts: Sequence[bytes]) -> None:
+    """Write a state; each part has a digest of its own, so that a rank reads no other's."""
+    ranks = [[len(part), hashlib.sha256(part).hexdigest()] for part in parts]
+    packed = pack_state({**shared, "ranks": ranks}, {})
+    length = len(packed).to_bytes(_LENGTH, "little")
+    with path.open("wb") as file:
+        file.writelines([_MAGIC, _digest(length, packed), length, packed, *parts])
+
+
+def states_of(checkpoint: Path) -> Iterator[Path]:
+    """Yield the states that were saved under a checkpoint's name."""
+    name = re.compile(re.escape(checkpoint.name) + r"\.[0-9a-f]{16}(\.pkl|\.state)")
+    for path in (checkpoint.parent / "ranks").glob(f"{glob.escape(checkpoint.name)}.*"):
+        if name.fullmatch(path.name):
+            yield path
+
+
+def _digest(*parts: bytes) -> bytes:
+    return hashlib.sha256(b"".join(parts)).digest()
+
+
+def _memory() -> int:
+    """Return this machine's memory, in bytes: more than that cannot be read."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
