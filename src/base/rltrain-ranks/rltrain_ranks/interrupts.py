@@ -5,6 +5,7 @@ A run that trains has its own handlers, which let it end its iteration; see `rlt
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import functools
 import os
@@ -120,10 +121,17 @@ def interrupt(number: int, frame: FrameType | None, error: BaseException, latest
 def _try_again(number: int, latest: Latest) -> None:
     """Let a signal come again soon."""
     latest.forget()  # First: it may come before this function returns.
-    main = threading.main_thread().ident
-    again = threading.Timer(_SOON, signal.pthread_kill, (main, number))
-    again.daemon = True
-    again.start()
+    _later(_SOON, signal.pthread_kill, threading.main_thread().ident, number)
+
+
+def _later(seconds: float, act: Callable[..., object], *arguments: object) -> None:
+    """Act in a while, in a thread that needs no locks: the next signal may raise now."""
+
+    def wait() -> None:
+        time.sleep(seconds)
+        act(*arguments)
+
+    _thread.start_new_thread(wait, ())
 
 
 def _try_what_was_lost(
@@ -156,17 +164,16 @@ _owner = os.getpid()
 _latest = Latest()
 _thrown: tuple[int, int, Latest] | None = None
 """The identity of the error that was raised last, its signal, and who handled that."""
-_bounds: list[threading.Timer] = []
+_is_bounded = False
 
 
 def _handle(number: int, frame: FrameType | None) -> None:
+    global _is_bounded
     if os.getpid() != _owner:  # A copy, by os.fork; multiprocessing ends it by a signal, too.
         return end_by(number)
-    if not _bounds:
-        bound = threading.Timer(_TO_UNWIND, _give_up, (number,))
-        bound.daemon = True
-        _bounds.append(bound)  # Another signal may come meanwhile, and start one of its own.
-        bound.start()
+    if not _is_bounded:
+        _is_bounded = True  # First: another signal may come meanwhile.
+        _later(_TO_UNWIND, _give_up, number)
     if not _latest.has_raised:
         error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
         interrupt(number, frame, error, _latest)

@@ -6,12 +6,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
-
-from rltrain_ranks import interrupts
 
 HEAD = """
 import atexit, ctypes, os, signal, sys, threading, time
@@ -241,23 +238,14 @@ def test_a_request_that_python_ignores_at_first_ends_the_work(number, status):
     assert "Traceback" not in err
 
 
-def test_a_request_may_come_while_another_is_handled(monkeypatch):
+@pytest.mark.parametrize("call", ["threading.Condition._release_save", "_thread.start_new_thread"])
+def test_a_request_may_come_while_another_is_handled(call):
     """timeout(1) sends it to the command and to its group: they arrive one after the other."""
-    made = []
-
-    class Timer(threading.Timer):
-        def __init__(self, *arguments):
-            super().__init__(*arguments)
-            made.append(self)
-            if len(made) == 1:
-                interrupts._handle(signal.SIGTERM, None)
-
-    monkeypatch.setattr(interrupts, "_bounds", [])
-    monkeypatch.setattr(interrupts, "_owner", os.getpid())
-    # As while a module is imported: the signal is tried again later.
-    monkeypatch.setattr(interrupts, "interrupt", lambda *arguments: None)
-    monkeypatch.setattr(threading, "Timer", Timer)
-    interrupts._handle(signal.SIGTERM, None)
-    for each in made:
-        each.cancel()
-    assert len(made) == 2
+    code, _, err = run(
+        "import _thread; called, request = [], signal.SIGTERM\n"
+        f"    def then(*arguments, call={call}):\n"
+        "        call(*arguments); called.append(call)\n"
+        "        if len(called) == 1: os.kill(os.getpid(), request)\n"
+        f"    {call} = then; os.kill(os.getpid(), request); wait()"
+    )
+    assert (code, err) == (143, "rltrain: ended by SIGTERM.\n")
