@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 __all__ = ["MISTAKES", "WRITES", "Mistake", "parts", "writer"]
 
@@ -83,7 +83,7 @@ class Mistake:
     says: str
     """In the answer of `rltrain plugins --check mine`."""
     plan: str | None = None
-    """In the answer of a run that uses it, before a rank starts; None if it says the same."""
+    """In the answer of a run that uses it; None if it says the same."""
     parts: str = field(default_factory=parts)
     """The module of its class."""
     run: Mapping[str, Any] = field(default_factory=lambda: {"writers": ["mine"]})
@@ -91,8 +91,8 @@ class Mistake:
     requires: tuple[str, ...] = ()
     twice: bool = False
     """Whether another distribution has the same plugin."""
-    goes_on: bool = False
-    """Whether the run goes on, and is told in a line."""
+    found_by: Literal["plan", "ranks", "check"] = "plan"
+    """Whether a run is refused before its ranks start, by them, or not at all."""
 
 
 MISTAKES: dict[str, Mistake] = {
@@ -100,57 +100,65 @@ MISTAKES: dict[str, Mistake] = {
         writer(),
         "implement rltrain_write with @rltrain.hookimpl.",
         parts=parts("@hookimpl\n    def rltrain_shutdown(self): ..."),
+        found_by="ranks",
     ),
     "a hook is misspelt": Mistake(
         writer(),
         "rltrain_wirte: is no hook. Did you mean 'rltrain_write'?",
         parts=parts(WRITES.replace("write", "wirte")),
+        found_by="ranks",
     ),
     "a hook is not marked": Mistake(
         writer(),
         "mark rltrain_write with @rltrain.hookimpl, or it is never called.",
         parts=parts(WRITES.replace("@hookimpl\n    ", "")),
+        found_by="ranks",
     ),
     "a hook's argument does not exist": Mistake(
         writer(),
         "rltrain_write: is not given 'recrod'. Did you mean 'record'?",
         parts=parts(WRITES.replace("record", "recrod")),
+        found_by="ranks",
     ),
     "an import string without a colon": Mistake(
         plugin("WriterSpec(name='mine', factory='mine.writer.Mine')"),
         "'mine.writer.Mine' must be written package.module:Class.",
+        found_by="ranks",
     ),
     "the module is missing": Mistake(
         plugin("WriterSpec(name='mine', factory='rltrain.builtin.consol:Mine')"),
         "there is no module rltrain.builtin.consol. Did you mean 'console'?",
+        found_by="ranks",
     ),
     "the class is misspelt": Mistake(
         writer(),
         "has no Mine. Did you mean 'Mime'?",
         parts=parts().replace("class Mine", "class Mime"),
+        found_by="ranks",
     ),
     "a writer imports what is not installed": Mistake(
         writer(),
         "imports tracking_service, which is not installed. Install it, and name it among",
         parts=parts(more="import tracking_service\n"),
+        found_by="ranks",
     ),
     "options are not frozen": Mistake(
         writer(", options=f'{__name__}:Options'", OPTIONS.format("", DOCUMENTED)),
         "make it @dataclass(frozen=True)",
         parts=parts(f"def __init__(self, options): ...\n\n    {WRITES}"),
-        goes_on=True,
+        found_by="check",
     ),
     "an option is not documented": Mistake(
         writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)", "")),
         "mine.flush: say under the field",
         parts=parts(f"def __init__(self, options): ...\n\n    {WRITES}"),
-        goes_on=True,
+        found_by="check",
     ),
     "the entry point imports its library": Mistake(
         writer(before="import slow_library\n"),
         "its module imports slow_library whenever plugins are listed. Import inside functions",
         requires=("slow-library; extra == 'library'",),
-        goes_on=True,
+        found_by="check",
     ),
     "another version of rltrain is needed": Mistake(
         writer(), "needs rltrain>=7, but ", requires=("rltrain>=7",)
@@ -190,6 +198,8 @@ MISTAKES: dict[str, Mistake] = {
     "a class that takes no options": Mistake(
         writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)", DOCUMENTED)),
         "is given its options",
+        "could not be loaded: it raises TypeError: Mine() takes no arguments",
+        found_by="ranks",
     ),
     "what is declared is no spec": Mistake(
         plugin("'mine'"), "rltrain_provides must return specs from rltrain.specs; got 'mine'"

@@ -128,7 +128,7 @@ def test_a_name_of_two_plugins_is_refused_where_it_is_used_and_nowhere_else(cli,
         ("silent", "has no method `run`"),
         ("flags", "Flags): its add_arguments() raises ArgumentError: argument --help: conflicting"),
         ("forgets", "Forgets): its run() must return a status, not None."),
-        ("gone", "Gone) could not be loaded: it raises AttributeError: module"),
+        ("gone", "Gone) could not be loaded: it raises ImportError: "),
     ],
 )
 def test_what_is_wrong_is_reported_in_one_message(cli, line, message):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import rltrain_devkit
-from rltrain.plugins.contract import breaches, face_of
+from rltrain.plugins.contract import breaches
 from rltrain.specs import KINDS, GradientSyncSpec
 from rltrain.testing import FakeWorld
 
@@ -38,7 +38,7 @@ def test_the_row_of_a_kind_names_what_its_class_must_have(kind):
 
 
 def test_the_gradient_sync_keeps_the_contract():
-    assert not [*breaches(face_of(code("gradient_sync")["MeanSync"]), GradientSyncSpec.requires)]
+    assert not [*breaches(code("gradient_sync")["MeanSync"], GradientSyncSpec.requires)]
 
 
 def test_the_observer_adds_its_number_to_the_metrics(tmp_path, scalars):

@@ -20,7 +20,6 @@ from rltrain.place.elastic import settle_nodes
 from rltrain.place.placement import check_shown, of_framework, place
 from rltrain.plan import files, libraries, refusals, resuming, sizes, tasks
 from rltrain.plan.draft import Draft
-from rltrain.plugins.faults import check_chosen
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
@@ -166,13 +165,11 @@ def resolve(draft: Draft) -> Draft:
 
 
 def check_plugins(draft: Draft) -> Draft:
-    """Check all plugins of the run, its launcher too, and their options."""
+    """Find all plugins of the run, its launcher too, and check their options."""
     config, registry = draft.config, draft.registry
     launcher = [] if config.launcher is None else [registry.get(LauncherSpec, config.launcher)]
-    specs = [*chosen_specs(config, registry), *launcher]
-    told = check_chosen(specs, registry)
-    check_options(specs, config.plugins)
-    return draft.with_(told=told)
+    check_options([*chosen_specs(config, registry), *launcher], config.plugins)
+    return draft
 
 
 def check_refusals(draft: Draft) -> Draft:

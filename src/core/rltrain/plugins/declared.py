@@ -16,7 +16,7 @@ import pluggy
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, RltrainError, in_a_line
 from rltrain.hookspecs import API_LEVEL, DeclarationHooks
-from rltrain.plugins.contract import breaches, face_of
+from rltrain.plugins.contract import breaches
 from rltrain.plugins.installed import InstalledPlugin, adapted
 from rltrain.specs import KINDS, LibrarySpec, Spec
 
@@ -39,7 +39,7 @@ def hooks_of(plugin: InstalledPlugin) -> Any:
     if (level := getattr(found, "rltrain_api", 0)) > API_LEVEL:
         has = f"but the installed rltrain has {API_LEVEL}: pip install --upgrade rltrain"
         raise UnmetLevel(f"needs rltrain_api = {level}, {has}")
-    for broken in breaches(face_of(found), hooks=DeclarationHooks):
+    for broken in breaches(found, hooks=DeclarationHooks):
         raise PluginError(broken)
     manager = pluggy.PluginManager("rltrain")
     manager.add_hookspecs(DeclarationHooks)

@@ -1,16 +1,15 @@
-"""What is wrong with plugins: a plan refuses what would fail; their authors are told all."""
+"""What is wrong with a plugin, for its author: what a run would fail by, and what should not be."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from rltrain.errors import PluginError, UsageError
-from rltrain.plugins.contract import breaches, find_module, imported, read_face
-from rltrain.plugins.declared import heavy_for
+from rltrain.errors import PluginError, in_a_line
+from rltrain.plugins.contract import breaches
 from rltrain.plugins.options import dataclass_of, describe_options
 from rltrain.plugins.registry import Registry
-from rltrain.specs import Spec
+from rltrain.specs import Spec, load_object
 
 IMPORT_STRINGS = (
     *("factory", "arrays", "exporter", "refuse", "network", "cannot_share", "count_devices"),
@@ -20,24 +19,22 @@ IMPORT_STRINGS = (
 
 
 def faults(spec: Spec) -> Iterator[str]:
-    """Yield what a run would fail by, each in a line, without importing it."""
-    for module in getattr(spec, "preload", {}).values():
+    """Yield what a run would fail by, each in a line. It imports what the spec names."""
+    preloaded = getattr(spec, "preload", {}).values()
+    named = [("preload", f"{module}:__name__") for module in preloaded]
+    named += [(field, path) for field in IMPORT_STRINGS if (path := getattr(spec, field, None))]
+    for field, path in named:
         try:
-            find_module(module)
-        except PluginError as error:
-            yield f"preload: {error}"
-    for field in IMPORT_STRINGS:
-        if not (path := getattr(spec, field, None)):
+            found = load_object(path)
+        except (ImportError, PluginError) as error:
+            yield f"{field}: {path}: {error}"
             continue
-        requires = type(spec).requires if field == "factory" else ()
-        try:
-            face = read_face(path, requires)
-        except PluginError as error:
-            yield f"{field}: {error}"
+        except Exception as error:
+            yield f"{field}: {path} raises {in_a_line(error)}."
             continue
-        if face is not None and field == "factory":
-            yield from (f"{path}: {each}" for each in breaches(face, requires))
-            if spec.options is not None and face.whole and "__init__" not in face.methods:
+        if field == "factory" and isinstance(found, type):
+            yield from (f"{path}: {each}" for each in breaches(found, type(spec).requires))
+            if spec.options is not None and found.__init__ is object.__init__:  # type: ignore[misc]
                 yield f"{path}: is given its options, {spec.options}: write an __init__ for them."
         if field == "options":
             try:
@@ -58,26 +55,8 @@ def lapses(spec: Spec, registry: Registry) -> Iterator[str]:
                 f"docstring, for `rltrain plugins {spec.name}`."
             )
     for record in registry.records:
-        if not any(spec is each for each in record.specs):
-            continue
-        heavy = set(record.heavy)
-        if record.plugin is not None and record.plugin.given is None:
-            # Its sources tell it too where somebody else had imported that before.
-            tops = {name.partition(".")[0] for name in imported(record.plugin.point.module)}
-            heavy |= tops & heavy_for(record.plugin)
-        if heavy:
+        if record.heavy and any(spec is each for each in record.specs):
             yield (
-                f"its module imports {', '.join(sorted(heavy))} whenever plugins are listed. "
+                f"its module imports {', '.join(record.heavy)} whenever plugins are listed. "
                 "Import inside functions, or in the factory's module."
             )
-
-
-def check_chosen(specs: Iterable[Spec], registry: Registry) -> list[str]:
-    """Return what is to be told of the plugins of a run."""
-    told = []
-    for spec in specs:
-        label = f"The {spec.kind} {spec.name!r}:"
-        for fault in faults(spec):
-            raise UsageError(f"{label} {fault} All: `rltrain plugins --check {spec.name}`.")
-        told += [f"{label} {each}" for each in lapses(spec, registry)]
-    return told

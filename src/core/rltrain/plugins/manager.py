@@ -10,7 +10,7 @@ import pluggy
 from rltrain.config import RunConfig
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
-from rltrain.plugins.contract import breaches, face_of, of_observer
+from rltrain.plugins.contract import breaches, of_observer
 from rltrain.plugins.declared import guarded
 from rltrain.plugins.options import make_plugin
 from rltrain.plugins.registry import Registry
@@ -137,7 +137,7 @@ class RunPlugins:
         self, plugin: object, name: str, label: str = "", requires: Iterable[str] = ()
     ) -> None:
         """Register an object's hooks under a unique name, if it keeps the contract."""
-        broken = list(breaches(face_of(plugin), requires))
+        broken = list(breaches(plugin, requires))
         try:
             if not broken:
                 self._manager.register(plugin, name=name)
