@@ -82,6 +82,16 @@ def test_no_list_names_options():
     assert not found
 
 
+def test_commands_declare_their_options_as_a_run_does():
+    """In a dataclass, for `rltrain.commands.add_flags`: argparse checks no value."""
+    modules = [path for path in (ROOT / "src").rglob("*.py") if "tests" not in path.parts]
+    texts = {path: path.read_text() for path in modules}
+    commands = [path for path, text in texts.items() if "def add_arguments(self" in text]
+    by_argparse = {path.name for path in commands if ".add_argument(" in texts[path]}
+    # A word that no user types, and the parser of the tab key.
+    assert by_argparse == {"train.py", "completion.py"}
+
+
 def test_no_option_is_declared_twice():
     for cls in (RunOptions, RunConfig):
         bases = [base for base in cls.__mro__ if base is not object]

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from rltrain.cli.flags import add_flags
+from rltrain.cli.flags import add_flags, read_flags
 from rltrain.cli.main import command_of, commands, read_run
 from rltrain.cli.parser import make_parser
 from rltrain.cli.train import read_options
@@ -27,6 +27,7 @@ __all__ = [
     "make_parser",
     "make_plan",
     "print_json",
+    "read_flags",
     "read_options",
     "read_run",
     "resolve_run",

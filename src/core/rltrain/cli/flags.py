@@ -1,47 +1,76 @@
-"""The flags of a run, made from the fields of `RunOptions`."""
+"""The flags of a run, and of each other command, made from the fields of a dataclass."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+from argparse import SUPPRESS
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from rltrain.config.checks import flag
-from rltrain.config.declare import Option, option_of
+from rltrain.config.declare import Group, Option, option_of
 from rltrain.options.run import RunOptions
 
+OWN = Group("options")
+"""Where argparse shows what is in no other group: for a command's own options."""
 
-def add_flags(parser: argparse.ArgumentParser, names: Iterable[str] | None = None) -> None:
-    """Add the flags in their groups. A flag that is not given is absent from the result."""
-    groups: dict[str, Any] = {}
-    wanted = None if names is None else set(names)
-    for field in dataclasses.fields(RunOptions):
+OptionsT = TypeVar("OptionsT")
+
+
+def add_flags(
+    parser: argparse.ArgumentParser,
+    names: Iterable[str] | None = None,
+    of: type[Any] = RunOptions,
+) -> None:
+    """Add flags in their groups. A flag that is not given is absent from the result.
+
+    Args:
+        parser: the command's parser.
+        names: which options; None for all.
+        of: the dataclass that declares them: those of a run, or a command's own.
+    """
+    groups: dict[str, Any] = {OWN.title: parser}
+    for field in dataclasses.fields(of):
         option = option_of(field)
-        if option.kind == "none" or (wanted is not None and field.name not in wanted):
+        if option.kind == "none" or (names is not None and field.name not in names):
             continue
         if option.group not in groups:
             groups[option.group] = parser.add_argument_group(option.group)
-        groups[option.group].add_argument(
-            flag(field.name),
-            *option.flags,
-            dest=field.name,
-            default=argparse.SUPPRESS,
-            help=_help(option, field.default),
-            **_settings(option),
-        )
+        words, settings = [flag(field.name), *option.flags], _settings(option)
+        if option.kind in ("word", "words"):
+            words = [field.name]
+        else:
+            settings["dest"] = field.name
+        help = _help(option, field.default)
+        groups[option.group].add_argument(*words, default=SUPPRESS, help=help, **settings)
         if option.kind == "switch":
             off = flag(f"no_{field.name}")
-            no_help = argparse.SUPPRESS
             parser.add_argument(
-                off, dest=field.name, action="store_false", default=no_help, help=no_help
+                off, dest=field.name, action="store_false", default=SUPPRESS, help=SUPPRESS
             )
 
 
-def value_flags() -> set[str]:
+def read_flags(of: type[OptionsT], arguments: argparse.Namespace) -> OptionsT:
+    """Return a command's own options, checked.
+
+    Args:
+        of: the dataclass that declares them, given to `add_flags`.
+        arguments: what the parser has found.
+
+    Raises:
+        UsageError: a value is wrong.
+    """
+    found = vars(arguments)
+    declared = {each.name: option_of(each) for each in dataclasses.fields(of)}  # type: ignore[arg-type]
+    given = {name: each for name, each in declared.items() if found.get(name) is not None}
+    return of(**{name: each.check(name, found[name]) for name, each in given.items()})
+
+
+def value_flags(of: type[Any]) -> set[str]:
     """Return the flags that take exactly one value."""
     found = set()
-    for field in dataclasses.fields(RunOptions):
+    for field in dataclasses.fields(of):
         option = option_of(field)
         if option.kind in ("value", "append"):
             found |= {flag(field.name), *option.flags}
@@ -57,12 +86,17 @@ def _help(option: Option, default: Any) -> str:
 
 
 def _settings(option: Option) -> dict[str, Any]:
-    """Return how argparse parses an option. `RunOptions` checks the value."""
+    """Return how argparse parses an option, whose value is checked afterwards."""
+    needed: dict[str, Any] = {"required": True} if option.required else {}
     match option.kind:
+        case "word":
+            return {"metavar": option.metavar, **({} if option.required else {"nargs": "?"})}
+        case "words":
+            return {"metavar": option.metavar, "nargs": "+" if option.required else "*"}
         case "switch":
             return {"action": "store_true"}
         case "values":
-            return {"nargs": "+", "metavar": option.metavar}
+            return {"nargs": "+", "metavar": option.metavar, **needed}
         case "append":
-            return {"action": "append", "metavar": option.metavar}
-    return {"metavar": option.metavar}
+            return {"action": "append", "metavar": option.metavar, **needed}
+    return {"metavar": option.metavar, **needed}

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import dataclasses
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Literal
 
 from packaging.utils import canonicalize_name
 
 from rltrain.builtin.plugin import COMMANDS
+from rltrain.cli.flags import OWN, add_flags, read_flags
 from rltrain.cli.parser import load, make_parser
 from rltrain.cli.tasks import run_of
+from rltrain.config.options import COMMAND
 from rltrain.errors import PluginError, RltrainError, UsageError, suggest
 from rltrain.plugins.registry import PluginRecord, Registry, discover
 from rltrain.specs import BackendSpec, ClusterSpec, CommandSpec, LibrarySpec, Spec, SuiteSpec
@@ -23,6 +25,19 @@ from rltrain_files.terminal import one_line, print_json
 
 _DEFAULTS: tuple[Literal["launcher", "grad_sync"], ...] = ("launcher", "grad_sync")
 """What a backend names, unless its framework has a usual one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PluginsOptions:
+    """The command's options."""
+
+    name: str | None = OWN.named(None, COMMAND, "list the options of this plugin", kind="word")
+    check: bool = OWN.switch(
+        COMMAND,
+        "say what is wrong with NAME, a plugin or what it provides; status 1 if anything",
+    )
+    json: bool = OWN.switch(COMMAND, "print JSON")
+    no_plugin: tuple[str, ...] = OWN.named((), COMMAND, "leave a plugin out", kind="append")
 
 
 class PluginsCommand:
@@ -34,29 +49,19 @@ class PluginsCommand:
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments."""
-        parser.add_argument(
-            "name", nargs="?", metavar="NAME", help="list the options of this plugin"
-        )
-        parser.add_argument(
-            "--check",
-            action="store_true",
-            help="say what is wrong with NAME, a plugin or what it provides; status 1 if anything",
-        )
-        parser.add_argument("--json", action="store_true", help="print JSON")
-        parser.add_argument(
-            "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
-        )
+        """Add the flags."""
+        add_flags(parser, of=PluginsOptions)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Print one row for each thing provided, and one for each plugin that provides nothing."""
-        if arguments.check:
-            return _check(arguments.name, arguments.json)
-        registry = discover(arguments.no_plugin)
-        if arguments.name is not None:
-            return _print_options(registry, arguments.name, arguments.json)
+        own = read_flags(PluginsOptions, arguments)
+        if own.check:
+            return _check(own.name, own.json)
+        registry = discover(own.no_plugin)
+        if own.name is not None:
+            return _print_options(registry, own.name, own.json)
         rows = _rows(registry)
-        if arguments.json:
+        if own.json:
             print_json(rows)
             return 0
         rows = [{name: one_line(text) for name, text in row.items()} for row in rows]
@@ -84,7 +89,7 @@ def _print_options(registry: Registry, name: str, as_json: bool) -> int:
     rows = []
     for record, spec, options in found:
         row = _row(record, spec.kind, name, spec.supports())
-        rows.append({**row, "options": [dataclasses.asdict(option) for option in options]})
+        rows.append({**row, "options": [asdict(option) for option in options]})
         if as_json:
             continue
         print(one_line(f"{spec.kind} {name}, from {record.origin}: {spec.supports()}"))

@@ -6,9 +6,12 @@ import argparse
 import contextlib
 import shutil
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
+from rltrain.cli.flags import OWN, add_flags, read_flags
 from rltrain.config import RunConfig
+from rltrain.config.options import COMMAND
 from rltrain.errors import RltrainError, UsageError
 from rltrain.options.agent import default_options
 from rltrain.plan.resolve import tell
@@ -22,6 +25,18 @@ _NARROW = 12
 """Characters that a column keeps at least."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TasksOptions:
+    """The command's options."""
+
+    words: tuple[str, ...] = OWN.option(
+        (), COMMAND, "only tasks that have each word in their name", kind="words", metavar="WORD"
+    )
+    suite: str | None = OWN.named(None, COMMAND, "only this suite's tasks")
+    json: bool = OWN.switch(COMMAND, "print JSON, with the tasks that cannot be made here")
+    no_plugin: tuple[str, ...] = OWN.named((), COMMAND, "leave a plugin out", kind="append")
+
+
 class TasksCommand:
     """List tasks: their spaces, what can learn them, and which have tuned options.
 
@@ -31,40 +46,30 @@ class TasksCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the flags."""
-        parser.add_argument(
-            "words", nargs="*", metavar="WORD", help="only tasks that have each word in their name"
-        )
-        parser.add_argument("--suite", metavar="NAME", help="only this suite's tasks")
-        parser.add_argument(
-            "--json",
-            action="store_true",
-            help="print JSON, with the tasks that cannot be made here",
-        )
-        parser.add_argument(
-            "--no-plugin", action="append", default=[], metavar="NAME", help="leave a plugin out"
-        )
+        add_flags(parser, of=TasksOptions)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Print one row for each task that can be made here, and count the others."""
-        registry = discover(arguments.no_plugin)
-        asked = [registry.get(SuiteSpec, arguments.suite)] if arguments.suite else []
+        own = read_flags(TasksOptions, arguments)
+        registry = discover(own.no_plugin)
+        asked = [registry.get(SuiteSpec, own.suite)] if own.suite else []
         suites = asked or registry.all(SuiteSpec)
-        wanted = [word.lower() for word in arguments.words]
+        wanted = [word.lower() for word in own.words]
         # Environments that are made to look at them leave logs in the current folder, as MuJoCo's.
         with private_folder() as elsewhere, contextlib.chdir(elsewhere):
             rows = [
                 _row(suite, task, registry)
-                for suite, tasks in registry.ask(suites, lambda x: x.tasks(), [arguments.suite])
+                for suite, tasks in registry.ask(suites, lambda x: x.tasks(), [str(own.suite)])
                 for task in tasks
                 if all(word in task.lower() for word in wanted)
             ]
-        if not (rows or arguments.json):
+        if not (rows or own.json):
             raise UsageError(
-                f"tasks {' '.join(arguments.words)}: no task has that in its name."
+                f"tasks {' '.join(own.words)}: no task has that in its name."
                 f"{registry.not_ready(SuiteSpec)}"
             )
         tell(registry.failed)
-        if arguments.json:
+        if own.json:
             print_json(rows)
             return 0
         ready = [row for row in rows if not row["reason"]]

@@ -7,15 +7,35 @@ import contextlib
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rltrain.cli import dialects
 from rltrain.cli.flags import add_flags, value_flags
+from rltrain.config.declare import Group
+from rltrain.config.options import COMMAND
+from rltrain.options.run import RunOptions
 from rltrain_files.yaml import load_yaml
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
-_TAKE_A_VALUE = {"--config", *value_flags()}
+THIS = Group("this command")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions:
+    """The command's own options."""
+
+    config: str | None = THIS.option(
+        None,
+        COMMAND,
+        "YAML file with any of these options, and sections agent: and env:",
+        names="path",
+    )
+    dry_run: bool = THIS.switch(COMMAND, "print the plan and start nothing")
+
+
+_TAKE_A_VALUE = value_flags(RunOptions) | value_flags(TrainOptions)
 """Flags that take the next word as their value, even if it looks like an override."""
 
 
@@ -58,19 +78,7 @@ class TrainCommand:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the flags of a run, and those of the command itself."""
         add_flags(parser)
-        command = parser.add_argument_group("this command")
-        command.add_argument(
-            "--config",
-            default=argparse.SUPPRESS,
-            metavar="FILE",
-            help="YAML file with any of these options, and sections agent: and env:",
-        )
-        command.add_argument(
-            "--dry-run",
-            action="store_true",
-            default=argparse.SUPPRESS,
-            help="print the plan and start nothing",
-        )
+        add_flags(parser, of=TrainOptions)
         # That of a command of another program, if neither a flag nor a file names one.
         parser.add_argument("--usual-library", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
         dialects.add_flags(parser)
@@ -119,7 +127,7 @@ def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
     def options() -> Mapping[str, Any]:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         add_flags(parser, of_the_ranks())
-        parser.add_argument("--config")
+        add_flags(parser, ["config"], TrainOptions)
         named = (word.partition("=") for word in words)
         typed = [
             (name.replace("_", "-") if name.startswith("--") else name) + equals + value
@@ -127,7 +135,7 @@ def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
         ]
         known, rest = parser.parse_known_args(typed)
         flags = vars(known)
-        path = flags.pop("config")
+        path = flags.pop("config", None)
         if "--dry-run" in rest:
             return {}
         return {**(_options_in(path, flags) if path else {}), **flags}

@@ -179,6 +179,11 @@ def _indices(name: str, value: Any, wanted: str, names: tuple[str, ...]) -> tupl
     return indices
 
 
+def each(check: Check) -> Any:
+    """Return a check of each of several values."""
+    return lambda name, values: tuple(check(name, value) for value in values)
+
+
 def one_of(*words: str) -> Any:
     """Return a check that a value is one of some words."""
 

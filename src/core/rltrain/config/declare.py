@@ -1,10 +1,10 @@
-"""How an option is declared: one of the run, with an `Option`; its scope; what its value names."""
+"""How an option is declared, of the run or of another command: its scope; what its value names."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -15,6 +15,9 @@ Names = Literal["text", "command", "path", "code", "host"]
 """What the value of an option names, which decides whether it is taken from a run folder."""
 
 _METAVARS: dict[Names | None, str] = {"path": "FILE", "host": "HOST"}
+
+_SEVERAL = ("values", "append", "words")
+"""Kinds of options that have several values."""
 
 NAMES, SCOPE = "names", "scope"
 """The keys of a field's metadata that hold it, and the option's scope."""
@@ -71,7 +74,8 @@ class Option:
     """Describes the default if it depends on something else."""
     kind: str = "value"
     """How the flag is typed: "value", "values" (one or more), "append" (may be repeated), "switch"
-    (--x, --no-x, --x True, --x False), or "none"."""
+    (--x, --no-x, --x True, --x False), or "none"; "word" and "words" are typed without a flag."""
+    required: bool = False
     replaces: tuple[str, ...] = ()
     """Options, a plugin's by dotted key, that say the same: of a file or of the run before, they
     give way."""
@@ -109,23 +113,24 @@ class Group:
         default: Any,
         scope: Scope,
         help: str,
-        check: Check = checks.text,
+        check: Check | None = None,
         *,
         names: Names | None = None,
         **more: Any,
     ) -> Any:
-        """Declare an option of the run.
+        """Declare an option.
 
         Args:
             default: its value if the user does not set it.
             scope: see `Scope`.
             help: see `Option`.
-            check: see `Option`.
+            check: see `Option`; None for text, or several.
             names: see `naming`; None for numbers and switches.
             **more: further fields of `Option`.
         """
         more.setdefault("metavar", None if more.get("kind") else _METAVARS.get(names, "N"))
-        declared = Option(self.title, scope, help, check, **more)
+        usual = checks.names if more.get("kind") in _SEVERAL else checks.text
+        declared = Option(self.title, scope, help, check or usual, **more)
         return settled(default, scope, {"option": declared, NAMES: names})
 
     def switch(self, scope: Scope, help: str, default: bool | None = False, **more: Any) -> Any:
@@ -133,7 +138,7 @@ class Group:
         return self.option(default, scope, help, checks.boolean, kind="switch", **more)
 
     def named(
-        self, default: Any, scope: Scope, help: str, check: Check = checks.text, **more: Any
+        self, default: Any, scope: Scope, help: str, check: Check | None = None, **more: Any
     ) -> Any:
         """Declare an option whose value is a name."""
         return self.option(default, scope, help, check, metavar="NAME", names="text", **more)
@@ -143,6 +148,21 @@ class Group:
     ) -> Any:
         """Declare an option whose value is a whole number of at least `minimum`."""
         return self.option(default, scope, help, checks.integer(minimum), **more)
+
+    def numbers(
+        self, default: tuple[int, ...] | None, scope: Scope, help: str, minimum: int, **more: Any
+    ) -> Any:
+        """Declare an option whose values are such numbers."""
+        check = checks.each(checks.integer(minimum))
+        return self.option(default, scope, help, check, kind="values", **{"metavar": "N", **more})
+
+    def choice(
+        self, default: str | None, scope: Scope, help: str, words: Iterable[str], **more: Any
+    ) -> Any:
+        """Declare an option whose value is one of some words."""
+        words = tuple(words)
+        check, metavar = checks.one_of(*words), f"{{{','.join(words)}}}"
+        return self.option(default, scope, help, check, metavar=metavar, names="text", **more)
 
 
 def settled(default: Any, scope: Scope, metadata: Mapping[str, Any] | None = None) -> Any:
@@ -154,7 +174,7 @@ def settled(default: Any, scope: Scope, metadata: Mapping[str, Any] | None = Non
 
 
 def option_of(field: dataclasses.Field[Any]) -> Option:
-    """Return the declaration of a field of `RunOptions`."""
+    """Return the declaration of a field of `RunOptions`, or of a command's own options."""
     declared: Option = field.metadata["option"]
     return declared
 

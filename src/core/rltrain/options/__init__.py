@@ -4,7 +4,7 @@ What plugins use of them is named here; the modules below are the core's own.
 """
 
 from rltrain.config.checks import flag
-from rltrain.config.declare import Scope, naming, scoped
+from rltrain.config.declare import Group, Scope, naming, scoped
 from rltrain.config.options import DEFAULT_TASK
 from rltrain.options.agent import nested_env, resolve_env
 from rltrain.options.run import RunOptions
@@ -15,6 +15,7 @@ from rltrain_files.yaml import load_yaml
 
 __all__ = [
     "DEFAULT_TASK",
+    "Group",
     "RunOptions",
     "Scope",
     "flag",

@@ -9,15 +9,42 @@ import shlex
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
+from rltrain.commands import add_flags, read_flags
 from rltrain.errors import UsageError, suggest
+from rltrain.options import Group, Scope
 from rltrain.plugins import discover
 from rltrain_devkit.distribution import KINDS, distribution_of, files_of, uses_of
 
+OWN = Group("options")
+
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_][A-Za-z0-9]+)*")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NewOptions:
+    """The command's options."""
+
+    name: str = OWN.named(
+        "",
+        Scope.COMMAND,
+        "the name that users type, such as my_rl",
+        kind="word",
+        required=True,
+    )
+    kind: tuple[str, ...] = OWN.option(
+        (),
+        Scope.COMMAND,
+        f"{', '.join(KINDS)}; again for another, in the same distribution",
+        kind="append",
+        metavar="KIND",
+        required=True,
+    )
+    into: str = OWN.option(".", Scope.COMMAND, "where to create the folder", metavar="DIR")
 
 
 class NewCommand:
@@ -33,24 +60,14 @@ class NewCommand:
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments."""
-        parser.add_argument("name", metavar="NAME", help="the name that users type, such as my_rl")
-        kind = parser.add_argument(
-            "--kind",
-            required=True,
-            action="append",
-            metavar="KIND",
-            help=f"{', '.join(KINDS)}; again for another, in the same distribution",
-        )
-        kind.completer = lambda **_: KINDS  # type: ignore[attr-defined]  # Of argcomplete.
-        parser.add_argument(
-            "--into", default=".", metavar="DIR", help="where to create the folder (.)"
-        )
+        """Add the flags."""
+        add_flags(parser, of=NewOptions)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Write the complete distribution or nothing, and print the next steps."""
-        name, into = arguments.name, Path(arguments.into)
-        kinds = list(dict.fromkeys(arguments.kind))
+        own = read_flags(NewOptions, arguments)
+        name, into = own.name, Path(own.into)
+        kinds = list(dict.fromkeys(own.kind))
         for kind in kinds:
             if kind not in KINDS:
                 raise UsageError(

@@ -103,7 +103,10 @@ def _completer(command: str | None, action: argparse.Action) -> Completer | None
     found = known.get(f"{command} {action.dest}") or known.get(action.dest)
     if found is not None:
         return _plain(found)
-    return _files if action.metavar in _FILES else None
+    metavar = str(action.metavar)
+    if metavar.startswith("{"):
+        return _plain(lambda **_: metavar.strip("{}").split(","))
+    return _files if metavar in _FILES else None
 
 
 def _plain(completer: Completer) -> Completer:

@@ -3,10 +3,41 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import math
+from dataclasses import dataclass
 
-from rltrain.commands import add_flags
-from rltrain.options import RunOptions, Scope, scoped
+from rltrain.commands import add_flags, read_flags
+from rltrain.errors import UsageError
+from rltrain.options import Group, RunOptions, Scope, flag, scoped
+
+OWN = Group("options")
+
+
+def _timeout(name: str, value: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < (number := float(value)) < math.inf:
+            return number
+    raise UsageError(f"{flag(name)} {value}: must be a number of seconds above 0.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DoctorOptions:
+    """The command's own options."""
+
+    json: bool = OWN.switch(Scope.COMMAND, "print one JSON object")
+    fix: bool = OWN.switch(
+        Scope.COMMAND, "if NCCL fails, save variables with which it works, for later runs"
+    )
+    no_ranks: bool = OWN.switch(Scope.COMMAND, "start no ranks")
+    timeout: float = OWN.option(
+        90.0,
+        Scope.COMMAND,
+        "time limit for each start of ranks, in seconds",
+        _timeout,
+        metavar="S",
+        default_text="90",
+    )
 
 
 class DoctorCommand:
@@ -25,21 +56,7 @@ class DoctorCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own flags, and the flags of a run that say where it runs."""
-        parser.add_argument("--json", action="store_true", help="print one JSON object")
-        parser.add_argument(
-            "--fix",
-            action="store_true",
-            help="if NCCL fails, save variables with which it works, for later runs",
-        )
-        parser.add_argument("--no-ranks", action="store_true", help="start no ranks")
-        parser.add_argument(
-            "--timeout",
-            type=_seconds,
-            default=90.0,
-            metavar="S",
-            help="time limit for each start of ranks, in seconds (90)",
-        )
-
+        add_flags(parser, of=DoctorOptions)
         where = {*scoped(RunOptions, Scope.RANKS), "library", "max_restarts"}
         add_flags(parser, where - {"distributed"})  # It starts ranks anyway.
 
@@ -47,22 +64,12 @@ class DoctorCommand:
         """Run all checks, print the findings, and return 1 if there is a problem."""
         from rltrain_doctor.checkup import checkup
 
-        options = dict(vars(arguments))
-        own = {name: options.pop(name) for name in ("json", "fix", "no_ranks", "timeout")}
+        own = read_flags(DoctorOptions, arguments)
+        options = {name: x for name, x in vars(arguments).items() if not hasattr(own, name)}
         return checkup(
             options,
-            as_json=own["json"],
-            fix=own["fix"],
-            start_ranks=not own["no_ranks"],
-            timeout=own["timeout"],
+            as_json=own.json,
+            fix=own.fix,
+            start_ranks=not own.no_ranks,
+            timeout=own.timeout,
         )
-
-
-def _seconds(text: str) -> float:
-    number = float(text)
-    if not 0 < number < math.inf:
-        raise ValueError
-    return number
-
-
-_seconds.__name__ = "number of seconds"  # As argparse names it: "invalid number of seconds value".

@@ -133,7 +133,7 @@ def test_the_user_names_the_file(run, tmp_path):
         (["--output", "folder.stub"], "--output folder.stub: is a folder"),
         (["--output", "/proc/no/policy.stub"], "cannot be written"),
         (["--opset", "18"], "--opset 18: is one of --format onnx"),
-        (["--verify", "0"], "invalid number of observations value: '0'"),
+        (["--verify", "0"], "--verify 0: must be at least 1"),
         (["--checkpoint", "9"], "has no such checkpoint"),
     ],
 )

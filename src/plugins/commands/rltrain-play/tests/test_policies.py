@@ -420,7 +420,7 @@ def test_environments_are_25_or_as_many_as_episodes(run, capsys, episodes, playe
     [
         (["evaluate", "nowhere"], "nowhere: is not there"),
         (["evaluate"], "the following arguments are required: RUN"),
-        (["evaluate", "{run}", "--episodes", "0"], "invalid number of episodes value: '0'"),
+        (["evaluate", "{run}", "--episodes", "0"], "--episodes 0: must be at least 1"),
         (["evaluate", "{run}", "--all-checkpoints", "--checkpoint", "3"], "contradict"),
         (["evaluate", "{run}", "--launcher", "scheduler"], "scheduler"),
         (["evaluate", "{run}", "env.mass=2"], "env.mass"),

@@ -3,9 +3,37 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
-from rltrain.options import RunOptions
+from rltrain.commands import add_flags, read_flags
+from rltrain.options import Group, RunOptions, Scope
+
+OWN = Group("options")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """The command's options."""
+
+    runs: tuple[str, ...] = OWN.option(
+        (),
+        Scope.COMMAND,
+        "run folder, checkpoint in one, or latest: the newest below --log-root",
+        kind="words",
+        metavar="RUN",
+        required=True,
+    )
+    output: str | None = OWN.option(
+        None,
+        Scope.COMMAND,
+        "folder for the page",
+        metavar="DIR",
+        default_text="report in the run folder; of several runs, a new folder here",
+    )
+    log_root: str = OWN.option(
+        RunOptions.log_root, Scope.COMMAND, "folder for run folders", metavar="DIR"
+    )
 
 
 class ReportCommand:
@@ -20,25 +48,8 @@ class ReportCommand:
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        """Add the arguments."""
-        parser.add_argument(
-            "runs",
-            nargs="+",
-            metavar="RUN",
-            help="run folder, checkpoint in one, or latest: the newest below --log-root",
-        )
-        parser.add_argument(
-            "--output",
-            metavar="DIR",
-            help="folder for the page (report in the run folder; of several runs, a new folder "
-            "here)",
-        )
-        parser.add_argument(
-            "--log-root",
-            default=RunOptions.log_root,
-            metavar="DIR",
-            help=f"folder for run folders ({RunOptions.log_root})",
-        )
+        """Add the flags."""
+        add_flags(parser, of=ReportOptions)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Write the page and say where it is."""
@@ -47,9 +58,10 @@ class ReportCommand:
         from rltrain_report.report import report_page
         from rltrain_report.runs import read_runs
 
-        runs = read_runs(arguments.runs, arguments.log_root)
-        if arguments.output is not None:
-            folder = Path(arguments.output).expanduser()
+        own = read_flags(ReportOptions, arguments)
+        runs = read_runs(own.runs, own.log_root)
+        if own.output is not None:
+            folder = Path(own.output).expanduser()
         else:
             folder = runs[0].path / "report" if len(runs) == 1 else new_folder("report")
             if len(runs) == 1:

@@ -11,9 +11,10 @@ from wrong_content import KINDS, changed, put
 
 from rltrain.cli.main import command_of, main
 from rltrain.cli.parser import parse
-from rltrain.commands import read_run
+from rltrain.commands import read_flags, read_run
 from rltrain.errors import UsageError
 from rltrain_report.runs import read_runs
+from rltrain_report.scale.command import ScaleOptions
 from rltrain_report.scale.experiment import RESULT, Experiment, Job, plan_experiment
 from rltrain_report.scale.results import as_markdown, result_table, scale_page
 from rltrain_report.scale.sizes import mode_of, sizes_of
@@ -100,8 +101,9 @@ def test_the_words_of_the_runs_are_kept_apart():
     mixed = [*of_runs[:3], *of_scale[:4], *of_runs[3:], *of_scale[4:], "+agent.y=2"]
     arguments, words = parse(command_of(["scale"])[1], "scale", mixed)
     assert words == [*of_runs, "+agent.y=2"]
-    assert (arguments.ranks, arguments.seeds, arguments.mode) == ([1, 2], 2, "weak")
-    assert (arguments.output, arguments.runs) == ("o", None)
+    assert read_flags(ScaleOptions, arguments) == ScaleOptions(
+        ranks=(1, 2), seeds=2, mode="weak", output="o"
+    )
 
 
 @pytest.fixture
@@ -201,7 +203,7 @@ def test_finished_runs_are_compared(tmp_path, monkeypatch, capsys):
     [
         ("", "Give --ranks N..., the numbers of ranks; or --runs RUN..."),
         ("--ranks 2 2", "give at least two numbers"),
-        ("--ranks 1 x", "argument --ranks: invalid positive number value: 'x'"),
+        ("--ranks 1 x", "--ranks x: must be a whole number"),
         ("--ranks 1 2 --dry-run", "--dry-run: rltrain scale plans every run"),
         ("--ranks 1 2 --libary skrl", "Did you mean '--library'?"),
         ("--runs 1 2 --ranks 1 2", "--ranks: nothing is started with --runs"),

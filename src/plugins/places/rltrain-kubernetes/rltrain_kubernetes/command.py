@@ -7,13 +7,17 @@ import fnmatch
 import re
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from rltrain.commands import add_flags, read_flags
 from rltrain.errors import UsageError, suggest
-from rltrain.options import hide_words
+from rltrain.options import Group, Scope, hide_words
 from rltrain_kubernetes.inside import read_inside
 from rltrain_kubernetes.manifests import KINDS, Job
 from rltrain_kubernetes.patching import read_patch
+
+OWN, COMMAND = Group("options"), Scope.COMMAND
 
 RUNTIME = "torch-distributed"
 """The runtime that Kubeflow Trainer installs for torch."""
@@ -31,6 +35,56 @@ _OF_THE_CLUSTER = (
     *("MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX"),
 )
 """Variables by which a pod finds its place."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestOptions:
+    """The command's own options."""
+
+    kind: str = OWN.option("", COMMAND, ", ".join(KINDS), metavar="KIND", required=True)
+    name: str = OWN.named("", COMMAND, "name of the job", required=True)
+    image: str = OWN.option(
+        "", COMMAND, "image that has the command rltrain", metavar="IMAGE", required=True
+    )
+    namespace: str | None = OWN.named(None, COMMAND, "namespace", default_text="kubectl's own")
+    volume: str | None = OWN.option(
+        None,
+        COMMAND,
+        "PersistentVolumeClaim to mount at PATH, where the run folders go; pods on several "
+        "machines need one with ReadWriteMany",
+        metavar="CLAIM:PATH",
+    )
+    env: tuple[str, ...] = OWN.option(
+        (),
+        COMMAND,
+        "environment variable of the pods; may be repeated",
+        kind="append",
+        metavar="NAME=VALUE",
+    )
+    restarts: int | None = OWN.number(
+        None,
+        COMMAND,
+        "how often all pods are started again after a failure or an eviction; the run goes on from "
+        "its newest checkpoint",
+        0,
+        default_text=f"{_RESTARTS}; without --volume 0",
+    )
+    cpus: str | None = OWN.option(None, COMMAND, "CPUs that each pod requests", metavar="N")
+    memory: str | None = OWN.option(
+        None, COMMAND, "memory of each pod, such as 64Gi", metavar="SIZE"
+    )
+    queue: str | None = OWN.named(None, COMMAND, "queue of Kueue, which starts all pods or none")
+    patch: str | None = OWN.option(
+        None,
+        COMMAND,
+        "YAML file that is merged into the pods' spec: tolerations, imagePullSecrets, nodeSelector "
+        "and others",
+        names="path",
+    )
+    runtime: str | None = OWN.named(
+        None, COMMAND, "ClusterTrainingRuntime of a trainjob", default_text=RUNTIME
+    )
+    output: str = OWN.option("-", COMMAND, "file to write", names="path", default_text="stdout")
 
 
 class ManifestCommand:
@@ -56,82 +110,43 @@ class ManifestCommand:
         parser.usage = (
             "rltrain manifest --kind KIND --name NAME --image IMAGE [options] -- FLAGS OF THE RUN"
         )
-        parser.add_argument("--kind", required=True, metavar="KIND", help=", ".join(KINDS))
-        parser.add_argument("--name", required=True, metavar="NAME", help="name of the job")
-        parser.add_argument(
-            "--image", required=True, metavar="IMAGE", help="image that has the command rltrain"
-        )
-        parser.add_argument("--namespace", metavar="NAME", help="namespace (kubectl's own)")
-        parser.add_argument(
-            "--volume",
-            metavar="CLAIM:PATH",
-            help="PersistentVolumeClaim to mount at PATH, where the run folders go; pods on "
-            "several machines need one with ReadWriteMany",
-        )
-        parser.add_argument(
-            "--env",
-            action="append",
-            default=[],
-            metavar="NAME=VALUE",
-            help="environment variable of the pods; may be repeated",
-        )
-        parser.add_argument(
-            "--restarts",
-            type=int,
-            metavar="N",
-            help="how often all pods are started again after a failure or an eviction; the run "
-            f"goes on from its newest checkpoint ({_RESTARTS}; without --volume 0)",
-        )
-        parser.add_argument("--cpus", metavar="N", help="CPUs that each pod requests")
-        parser.add_argument("--memory", metavar="SIZE", help="memory of each pod, such as 64Gi")
-        parser.add_argument(
-            "--queue", metavar="NAME", help="queue of Kueue, which starts all pods or none"
-        )
-        parser.add_argument(
-            "--patch",
-            metavar="FILE",
-            help="YAML file that is merged into the pods' spec: tolerations, imagePullSecrets, "
-            "nodeSelector and others",
-        )
-        parser.add_argument(
-            "--runtime", metavar="NAME", help=f"ClusterTrainingRuntime of a trainjob ({RUNTIME})"
-        )
-        parser.add_argument("--output", default="-", metavar="FILE", help="file to write (stdout)")
+        add_flags(parser, of=ManifestOptions)
 
     def run(self, arguments: argparse.Namespace, rest: list[str]) -> int:
         """Check everything, then write the manifest."""
-        kind = arguments.kind
+        own = read_flags(ManifestOptions, arguments)
+        kind = own.kind
         if kind not in KINDS:
             raise UsageError(
                 f"--kind {kind}: must be one of {', '.join(KINDS)}.{suggest(kind, KINDS)}"
             )
-        if arguments.runtime is not None and kind != "trainjob":
+        if own.runtime is not None and kind != "trainjob":
             raise UsageError(f"--runtime: a {kind} has none. Leave it out.")
-        _check_name("--name", arguments.name)
-        if arguments.namespace is not None:
-            _check_name("--namespace", arguments.namespace)
-        if not arguments.image or any(letter.isspace() for letter in arguments.image):
-            raise UsageError(f"--image {arguments.image!r}: must be the name of an image.")
-        if arguments.queue is not None:
-            _check_name("--queue", arguments.queue)
-        claim, path = _volume(arguments.volume)
-        restarts = _restarts(arguments.restarts, kind, claim)
+        _check_name("--name", own.name)
+        if own.namespace is not None:
+            _check_name("--namespace", own.namespace)
+        if any(letter.isspace() for letter in own.image):
+            raise UsageError(f"--image {own.image!r}: must be the name of an image.")
+        if own.queue is not None:
+            _check_name("--queue", own.queue)
+        claim, path = _volume(own.volume)
+        restarts = _restarts(own.restarts, kind, claim)
         job = Job(
-            name=arguments.name,
-            image=arguments.image,
-            inside=read_inside(rest, path, arguments.name, restarts),
-            namespace=arguments.namespace,
-            env=_env(arguments.env),
+            name=own.name,
+            image=own.image,
+            inside=read_inside(rest, path, own.name, restarts),
+            namespace=own.namespace,
+            env=_env(own.env),
             claim=claim,
             volume=path,
-            runtime=arguments.runtime or RUNTIME,
+            runtime=own.runtime or RUNTIME,
             restarts=restarts,
-            requests=_requests(arguments.cpus, arguments.memory),
-            queue=arguments.queue,
-            patch=read_patch(arguments.patch),
+            requests=_requests(own.cpus, own.memory),
+            queue=own.queue,
+            patch=read_patch(own.patch),
         )
-        _warn_of_secrets([*arguments.env, *rest])
-        _write(KINDS[kind](job), job, arguments.output)
+        _warn_of_secrets([*own.env, *rest])
+        _write(KINDS[kind](job), job, own.output)
         return 0
 
 
@@ -157,8 +172,6 @@ def _restarts(given: int | None, kind: str, claim: str | None) -> int:
     """Return how often the job is started again."""
     if given is None:
         return _RESTARTS if claim else 0
-    if given < 0:
-        raise UsageError(f"--restarts {given}: must not be negative.")
     if given and claim is None:
         raise UsageError(
             f"--restarts {given}: without --volume CLAIM:PATH its checkpoints are lost with a pod."

@@ -282,7 +282,7 @@ WRONG = [
     (f"{JOB} --name {'a' * 41} -- --seed 1", "40 characters at most"),
     (f"{JOB} --namespace -a -- --seed 1", "argument --namespace: expected one argument"),
     (f"{JOB} --namespace A -- --seed 1", "--namespace A: must have small letters"),
-    (f"{JOB} --image= -- --seed 1", "--image '': must be the name of an image"),
+    (f"{JOB} --image= -- --seed 1", "--image '': must be text, not empty"),
     (f"{JOB} --volume runs -- --seed 1", "--volume runs: must be CLAIM:PATH"),
     (f"{JOB} --volume runs:logs -- --seed 1", "must be CLAIM:PATH"),
     (f"{JOB} --volume Runs:/logs -- --seed 1", "must be CLAIM:PATH"),

@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 
+from rltrain.commands import add_flags, read_flags
 from rltrain.options import RunOptions, Scope, scoped
 from rltrain_play.commands import flags as policy_flags
+from rltrain_play.commands.flags import OWN
+
+COMMAND = Scope.COMMAND
 
 _ENVIRONMENTS = 25
 """The default number of environments a rank: 100 episodes are four blocks for ranks to share."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluateOptions:
+    """The command's own options."""
+
+    run: tuple[str, ...] = OWN.option(
+        (), COMMAND, policy_flags.RUN, kind="words", metavar="RUN", required=True
+    )
+    checkpoint: str | None = policy_flags.which_checkpoint()
+    episodes: int = OWN.number(100, COMMAND, "episodes of each seed", 1)
+    seeds: tuple[int, ...] = OWN.numbers(
+        (0,),
+        COMMAND,
+        "seeds of the environments; the episodes of all are counted together",
+        0,
+        metavar="S",
+        default_text="0",
+    )
+    all_checkpoints: bool = OWN.switch(COMMAND, "evaluate every checkpoint of each run")
+    success_key: str | None = OWN.option(
+        None,
+        COMMAND,
+        "where the task's infos say whether an episode was a success",
+        metavar="KEY",
+        default_text="success",
+    )
+    json: bool = OWN.switch(COMMAND, "print JSON, with each episode")
 
 
 class EvaluateCommand:
@@ -27,27 +60,7 @@ class EvaluateCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own flags, and those of a run that a policy has."""
-        policy_flags.add_run(parser, nargs="+")
-        parser.add_argument(
-            "--episodes", type=_count, default=100, metavar="N", help="episodes of each seed (100)"
-        )
-        parser.add_argument(
-            "--seeds",
-            type=_seed,
-            nargs="+",
-            default=[0],
-            metavar="S",
-            help="seeds of the environments; the episodes of all are counted together (0)",
-        )
-        parser.add_argument(
-            "--all-checkpoints", action="store_true", help="evaluate every checkpoint of each run"
-        )
-        parser.add_argument(
-            "--success-key",
-            metavar="KEY",
-            help="where the task's infos say whether an episode was a success (success)",
-        )
-        parser.add_argument("--json", action="store_true", help="print JSON, with each episode")
+        add_flags(parser, of=EvaluateOptions)
         of_ranks = scoped(RunOptions, Scope.RANKS)
         policy_flags.add_policy_flags(parser, of_ranks, without=("seed",))
 
@@ -59,46 +72,32 @@ class EvaluateCommand:
         from rltrain_play.evaluating import evaluate, table
         from rltrain_play.native import find
 
-        if arguments.all_checkpoints and arguments.checkpoint is not None:
+        own = read_flags(EvaluateOptions, arguments)
+        if own.all_checkpoints and own.checkpoint is not None:
             raise UsageError(
-                f"--all-checkpoints and --checkpoint {arguments.checkpoint} contradict each other. "
+                f"--all-checkpoints and --checkpoint {own.checkpoint} contradict each other. "
                 "Give one of the two."
             )
         options = policy_flags.options_of(arguments, words, scoped(RunOptions, Scope.RANKS))
-        options.setdefault("num_envs", min(_ENVIRONMENTS, arguments.episodes))
-        found = [find(name, arguments.checkpoint, options) for name in arguments.run]
-        with json_alone(arguments.json):
+        options.setdefault("num_envs", min(_ENVIRONMENTS, own.episodes))
+        found = [find(name, own.checkpoint, options) for name in own.run]
+        with json_alone(own.json):
             results = [
                 result
                 for trained in found
                 for result in evaluate(
                     trained,
-                    episodes=arguments.episodes,
-                    seeds=arguments.seeds,
-                    checkpoints=trained.all_checkpoints() if arguments.all_checkpoints else (),
-                    success_key=arguments.success_key,
+                    episodes=own.episodes,
+                    seeds=own.seeds,
+                    checkpoints=trained.all_checkpoints() if own.all_checkpoints else (),
+                    success_key=own.success_key,
                 )
             ]
         for result in results:
             if (why := result.keep()) is not None:
                 note(one_line(why))
-        if results and arguments.json:
+        if results and own.json:
             print_json([result.as_json() for result in results])
         elif results:
             print(table(results))
         return 0
-
-
-def _count(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if int(text) < 0:
-        raise ValueError
-    return int(text)
-
-
-_count.__name__, _seed.__name__ = "number of episodes", "seed"  # As argparse names them.

@@ -3,12 +3,45 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
 
+from rltrain.commands import add_flags, read_flags
+from rltrain.options import Scope
 from rltrain_play.commands import flags as policy_flags
+from rltrain_play.commands.flags import OWN
 
 _ENVIRONMENTS = 8
 """The default number of environments. Those of a simulator on a GPU are thousands."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportOptions(policy_flags.Chosen):
+    """The command's own options."""
+
+    format: tuple[str, ...] = OWN.option(
+        (),
+        Scope.COMMAND,
+        "of torch: onnx, jit, pt2 (onnx); of jax: stablehlo (stablehlo)",
+        kind="values",
+        metavar="F",
+    )
+    output: str | None = OWN.option(
+        None,
+        Scope.COMMAND,
+        "the file",
+        names="path",
+        default_text="exported/policy.SUFFIX in the run folder",
+    )
+    opset: int | None = OWN.number(
+        None, Scope.COMMAND, "ONNX's set of operators", 1, default_text="18"
+    )
+    verify: int | None = OWN.number(
+        None,
+        Scope.COMMAND,
+        "play the policy, and compare what each file does with N observations",
+        1,
+    )
 
 
 class ExportCommand:
@@ -26,24 +59,7 @@ class ExportCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own flags, and those of a run that a policy has."""
-        policy_flags.add_run(parser)
-        parser.add_argument(
-            "--format",
-            nargs="+",
-            default=[],
-            metavar="F",
-            help="of torch: onnx, jit, pt2 (onnx); of jax: stablehlo (stablehlo)",
-        )
-        parser.add_argument(
-            "--output", metavar="FILE", help="the file (exported/policy.SUFFIX in the run folder)"
-        )
-        parser.add_argument("--opset", type=int, metavar="N", help="ONNX's set of operators (18)")
-        parser.add_argument(
-            "--verify",
-            type=_count,
-            metavar="N",
-            help="play the policy, and compare what each file does with N observations",
-        )
+        add_flags(parser, of=ExportOptions)
         policy_flags.add_policy_flags(parser, ("hang_timeout",))
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
@@ -55,31 +71,22 @@ class ExportCommand:
         from rltrain_play.exporting import Export, choose_files
         from rltrain_play.native import find
 
-        policy_flags.find_run(arguments)
-        if arguments.output and Path(arguments.output).expanduser().is_dir():
-            raise UsageError(f"--output {arguments.output}: is a folder. Name a file.")
         options = policy_flags.options_of(arguments, words, ["hang_timeout"])
+        own = policy_flags.find_run(read_flags(ExportOptions, arguments), options)
+        if own.output and Path(own.output).expanduser().is_dir():
+            raise UsageError(f"--output {own.output}: is a folder. Name a file.")
         options.setdefault("num_envs", _ENVIRONMENTS)
-        trained = find(arguments.run, arguments.checkpoint, options)
+        trained = find(str(own.run), own.checkpoint, options)
         plan = plan_policy(trained)
         config = plan.config
         files = choose_files(
             *(trained, config.framework, config.backend, plan.registry),
-            *(arguments.format, arguments.output),
+            *(own.format, own.output),
         )
-        if arguments.opset is not None and "onnx" not in files:
-            raise UsageError(f"--opset {arguments.opset}: is one of --format onnx. Leave it out.")
+        if own.opset is not None and "onnx" not in files:
+            raise UsageError(f"--opset {own.opset}: is one of --format onnx. Leave it out.")
         if plan.world is None or plan.world.is_root:
             # Importing the framework, and writing, may take a while without a line.
             text = f"{config.library} {config.algorithm} on {config.task}: {trained.checkpoint}"
             note(f"exporting {text} as {', '.join(files)}")
-        return on_ranks(plan, Export(files, arguments.opset, arguments.verify)) or 0
-
-
-def _count(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
-_count.__name__ = "number of observations"  # As argparse names it.
+        return on_ranks(plan, Export(files, own.opset, own.verify)) or 0

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import os
 from collections.abc import Iterable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from rltrain.commands import add_flags, read_options
 from rltrain.errors import UsageError
-from rltrain.options import RunOptions, Scope, scoped
+from rltrain.options import Group, RunOptions, Scope, scoped
 from rltrain.plugins import discover
 from rltrain.specs import SuiteSpec
 
@@ -24,49 +26,63 @@ is found beside it in params/agent.yaml, as Isaac Lab and mjlab write it; else t
 for the task are taken, if there are any."""
 
 
-def add_run(parser: argparse.ArgumentParser, **settings: Any) -> None:
-    """Add RUN, and which of its checkpoints is meant.
+OWN = Group("options")
 
-    Args:
-        parser: the command's parser.
-        **settings: how argparse takes RUN, such as `nargs="+"`.
-    """
-    parser.add_argument("run", metavar="RUN", help=RUN, **{"nargs": "?", **settings})
-    parser.add_argument(
-        "--checkpoint",
+
+def which_checkpoint() -> Any:
+    """Declare the option that says which of a run's checkpoints is meant."""
+    return OWN.option(
+        None,
+        Scope.COMMAND,
+        "latest, best, the iteration after which it was saved, or a file",
         metavar="WHICH",
-        help="latest, best, the iteration after which it was saved, or a file (latest)",
+        default_text="latest",
     )
 
 
-def find_run(arguments: argparse.Namespace) -> None:
-    """Set RUN if there is none, as in Isaac Lab's commands.
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """A run, and one of its checkpoints."""
+
+    run: str | None = OWN.option(None, Scope.COMMAND, RUN, kind="word", metavar="RUN")
+    checkpoint: str | None = which_checkpoint()
+
+
+ChosenT = TypeVar("ChosenT", bound=Chosen)
+
+
+def find_run(own: ChosenT, given: dict[str, Any]) -> ChosenT:
+    """Return a command's options with a RUN, if there is none, as in Isaac Lab's commands.
 
     It is the file or folder of --checkpoint, or else the newest run of --task.
+
+    Args:
+        own: the command's options.
+        given: those of the run; see `take_task`.
 
     Raises:
         UsageError: neither was given.
     """
-    take_task(arguments)
-    if arguments.run:
-        return
-    file = arguments.checkpoint
-    if file is not None and os.path.exists(file):
-        arguments.run, arguments.checkpoint = file, None
-    elif hasattr(arguments, "task"):
-        arguments.run = "latest"
-    else:
+    own = take_task(own, given)
+    if own.run:
+        return own
+    if own.checkpoint is not None and os.path.exists(own.checkpoint):
+        return dataclasses.replace(own, run=own.checkpoint, checkpoint=None)
+    if "task" not in given:
         raise UsageError(f"Name a RUN: {RUN}.")
+    return dataclasses.replace(own, run="latest")
 
 
-def take_task(arguments: argparse.Namespace) -> None:
+def take_task(own: ChosenT, given: dict[str, Any]) -> ChosenT:
     """Take RUN for a task if it is one, as mjlab's users type it, and no file or folder."""
-    word = arguments.run
-    if not word or os.path.lexists(word) or hasattr(arguments, "task"):
-        return
+    word = own.run
+    if not word or os.path.lexists(word) or "task" in given:
+        return own
     suites = discover().all(SuiteSpec)
-    if any(x.knows(word) if x.knows else x.describe(word, {}) for x in suites):
-        arguments.task, arguments.run = word, None
+    if not any(x.knows(word) if x.knows else x.describe(word, {}) for x in suites):
+        return own
+    given["task"] = word
+    return dataclasses.replace(own, run=None)
 
 
 def add_policy_flags(

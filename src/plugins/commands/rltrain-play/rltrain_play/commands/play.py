@@ -14,17 +14,53 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain.commands import add_flags, read_flags
 from rltrain.errors import UsageError
+from rltrain.options import Scope
 from rltrain_play.agents import AGENTS
 from rltrain_play.commands import flags as policy_flags
+from rltrain_play.commands.flags import OWN
 from rltrain_play.plugin import NO_ENCODER
 from rltrain_play.video.observer import FOLDER as VIDEOS
 from rltrain_play.viewers.choosing import VIEWERS
+
+COMMAND = Scope.COMMAND
 
 if TYPE_CHECKING:
     from rltrain.policies import PolicySession, Trained
     from rltrain_play.following import Follower
     from rltrain_play.video.recorder import Recorder
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlayOptions(policy_flags.Chosen):
+    """The command's own options."""
+
+    agent: str = OWN.choice(
+        "trained",
+        COMMAND,
+        "the trained policy, actions of zero, or random ones, which need no RUN",
+        AGENTS,
+    )
+    viewer: str | None = OWN.choice(
+        None,
+        COMMAND,
+        "a window, a page in the browser, or none; auto is a window where there is a display, else "
+        "a page",
+        VIEWERS,
+        default_text="auto; with --video, none",
+    )
+    port: int = OWN.number(8080, COMMAND, "of the page in the browser", 1)
+    video: bool = OWN.switch(COMMAND, "record a video")
+    video_length: int = OWN.number(200, COMMAND, "of the video, in steps", 1)
+    real_time: bool | None = OWN.switch(
+        COMMAND,
+        "step at the pace of the simulation",
+        None,
+        default_text="where there is a viewer",
+    )
+    steps: int | None = OWN.number(None, COMMAND, "stop after so many steps", 1)
+    follow: bool = OWN.switch(COMMAND, "take each new checkpoint of a run that still trains")
 
 
 class PlayCommand:
@@ -42,47 +78,7 @@ class PlayCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own flags, and those of a run that a policy has."""
-        policy_flags.add_run(parser)
-        parser.add_argument(
-            "--agent",
-            choices=AGENTS,
-            default="trained",
-            help="the trained policy, actions of zero, or random ones, which need no RUN (trained)",
-        )
-        parser.add_argument(
-            "--viewer",
-            choices=VIEWERS,
-            default=None,
-            help="a window, a page in the browser, or none; auto is a window where there is a "
-            "display, else a page (auto; with --video, none)",
-        )
-        parser.add_argument(
-            "--port",
-            type=_count,
-            default=8080,
-            metavar="N",
-            help="of the page in the browser (8080)",
-        )
-        parser.add_argument("--video", action="store_true", help="record a video")
-        parser.add_argument(
-            "--video-length",
-            type=_count,
-            default=200,
-            metavar="N",
-            help="of the video, in steps (200)",
-        )
-        parser.add_argument(
-            "--real-time",
-            action=argparse.BooleanOptionalAction,
-            default=None,
-            help="step at the pace of the simulation (where there is a viewer)",
-        )
-        parser.add_argument("--steps", type=_count, metavar="N", help="stop after so many steps")
-        parser.add_argument(
-            "--follow",
-            action="store_true",
-            help="take each new checkpoint of a run that still trains",
-        )
+        add_flags(parser, of=PlayOptions)
         policy_flags.add_policy_flags(parser)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
@@ -91,11 +87,11 @@ class PlayCommand:
         from rltrain.specs import SuiteSpec
         from rltrain_play.viewers.choosing import choose_viewer
 
-        _check(arguments)
         given = policy_flags.options_of(arguments, words)
+        own = _checked(read_flags(PlayOptions, arguments), given)
         # It is one process, whatever has started it.
         options = {"num_envs": 1, **given, "cluster": "none"}
-        cast = _find(arguments, options)
+        cast = _find(own, options)
         plan = (
             plan_environments(cast.options) if cast.trained is None else plan_policy(cast.trained)
         )
@@ -103,14 +99,14 @@ class PlayCommand:
         if world is None:
             raise UsageError("rltrain play is one process, on one device: give one of --gpu-ids.")
         suite = plan.registry.get(SuiteSpec, plan.config.suite)
-        asked = arguments.viewer or ("none" if arguments.video else "auto")
+        asked = own.viewer or ("none" if own.video else "auto")
         viewer, note = choose_viewer(asked, suite, os.environ)
-        if arguments.video or (viewer != "none" and not suite.mujoco_scenes):
+        if own.video or (viewer != "none" and not suite.mujoco_scenes):
             plan = with_drawing(plan)
         if note:
             _tell(note)
         with open_session(plan.config, world, plan.registry) as session:
-            done = _play(session, cast, viewer, arguments)
+            done = _play(session, cast, viewer, own)
         return 0 if done else 128 + signal.SIGINT
 
 
@@ -134,45 +130,46 @@ class _Cast:
         return self.trained.checkpoint.path.parent / VIDEOS if self.trained else Path(VIDEOS)
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _checked(own: PlayOptions, given: dict[str, Any]) -> PlayOptions:
     """Refuse flags that contradict each other; find RUN."""
-    if arguments.agent != "trained":
-        policy_flags.take_task(arguments)
+    if own.agent != "trained":
+        own = policy_flags.take_task(own, given)
         for name in ("checkpoint", "follow"):
-            if getattr(arguments, name):
-                raise UsageError(f"--{name} and --agent {arguments.agent} contradict each other.")
-        if arguments.run is None and not hasattr(arguments, "task"):
-            raise UsageError(f"--agent {arguments.agent}: name a RUN, or a task with --task.")
+            if getattr(own, name):
+                raise UsageError(f"--{name} and --agent {own.agent} contradict each other.")
+        if own.run is None and "task" not in given:
+            raise UsageError(f"--agent {own.agent}: name a RUN, or a task with --task.")
     else:
-        policy_flags.find_run(arguments)
-        if arguments.follow and arguments.checkpoint:
+        own = policy_flags.find_run(own, given)
+        if own.follow and own.checkpoint:
             raise UsageError(
                 "--follow and --checkpoint contradict each other: it takes the newest."
             )
-    if arguments.video and importlib.util.find_spec("imageio_ffmpeg") is None:
+    if own.video and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise UsageError(f'--video: {NO_ENCODER.reason} Try `pip install "rltrain[video]"`.')
+    return own
 
 
-def _find(arguments: argparse.Namespace, options: Mapping[str, Any]) -> _Cast:
+def _find(own: PlayOptions, options: Mapping[str, Any]) -> _Cast:
     """Find who plays; with --follow, wait for a first checkpoint."""
     from rltrain.policies import Trained, find_run, options_of_run
     from rltrain_play.following import Follower
     from rltrain_play.native import find
 
-    if arguments.run is None:
+    if own.run is None:
         return _Cast(options)
-    is_file = os.path.isfile(arguments.run)
-    if arguments.agent == "trained" and not arguments.follow:
-        trained = find(arguments.run, arguments.checkpoint, options)
+    is_file = os.path.isfile(own.run)
+    if own.agent == "trained" and not own.follow:
+        trained = find(own.run, own.checkpoint, options)
         return _Cast(trained.options, trained, trained.run)
-    if is_file and not arguments.follow:
-        trained = find(arguments.run, None, options)
+    if is_file and not own.follow:
+        trained = find(own.run, None, options)
         return _Cast(trained.options, run=trained.run)
     if is_file:
-        raise UsageError(f"--follow: {arguments.run} is a checkpoint. Name the run folder.")
-    run = find_run(arguments.run, options)
+        raise UsageError(f"--follow: {own.run} is a checkpoint. Name the run folder.")
+    run = find_run(own.run, options)
     found = options_of_run(run.path, options)
-    if not arguments.follow:
+    if not own.follow:
         return _Cast(found, run=run.path)
     found |= {"trust_checkpoint": True} if found.get("trust_run") else {}
     follower = Follower(run)
@@ -183,7 +180,7 @@ def _find(arguments: argparse.Namespace, options: Mapping[str, Any]) -> _Cast:
     return _Cast(found, Trained(first, found, run.path), run.path, follower)
 
 
-def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.Namespace) -> bool:
+def _play(session: PolicySession, cast: _Cast, viewer: str, own: PlayOptions) -> bool:
     """Play on a session's environments, print what was played, and return whether it was all."""
     from rltrain_play.agents import RandomAgent, ZeroAgent
     from rltrain_play.playing import Player, describe_checkpoint
@@ -194,7 +191,7 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.
     agent: Any
     if cast.trained is not None:
         agent, name = session.load_policy(), describe_checkpoint(cast.trained.checkpoint)
-    elif arguments.agent == "zero":
+    elif own.agent == "zero":
         agent, name = ZeroAgent(session), "zero actions"
     else:
         agent, name = RandomAgent(session, session.seeds.seed("learner")), "random actions"
@@ -203,20 +200,18 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.
     if cast.run is not None:
         _tell(f"run folder {cast.run}")
     observations = session.reset(session.seeds.environment)
-    real_time = viewer != "none" if arguments.real_time is None else arguments.real_time
+    real_time = viewer != "none" if own.real_time is None else own.real_time
     controls, shown = Controls(env.num_envs, real_time), None
-    steps = arguments.steps
-    if arguments.video and viewer == "none":
-        steps = min(filter(None, (steps, arguments.video_length)))
+    steps = own.steps
+    if own.video and viewer == "none":
+        steps = min(filter(None, (steps, own.video_length)))
     with contextlib.ExitStack() as stack:
         if viewer != "none":
-            shown = open_viewer(
-                viewer, env, title=config.task, port=arguments.port, real_time=real_time
-            )
+            shown = open_viewer(viewer, env, title=config.task, port=own.port, real_time=real_time)
             stack.callback(shown.close)
             controls = shown.controls
             _tell(f"watch it in {shown.place}")
-        recorder = _recorder(env, cast, arguments) if arguments.video else None
+        recorder = _recorder(env, cast, own) if own.video else None
         if recorder is not None:
             stack.callback(recorder.close)
         player = Player(
@@ -234,19 +229,19 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, arguments: argparse.
     return done
 
 
-def _recorder(env: Any, cast: _Cast, arguments: argparse.Namespace) -> Recorder:
+def _recorder(env: Any, cast: _Cast, own: PlayOptions) -> Recorder:
     from rltrain.runs import check_inside
     from rltrain_play.video.recorder import Recorder, frames_per_second
 
     if cast.run is not None:
         check_inside(cast.run, cast.videos, bool(cast.options.get("trust_run")))
-    of = cast.trained.checkpoint.path.stem if cast.trained else arguments.agent
+    of = cast.trained.checkpoint.path.stem if cast.trained else own.agent
     names = itertools.chain([f"play-{of}"], (f"play-{of}-{count}" for count in itertools.count(2)))
     name = next(name for name in names if not (cast.videos / f"{name}.mp4").exists())
     return Recorder(
         env.render,
         cast.videos,
-        length=arguments.video_length,
+        length=own.video_length,
         interval=sys.maxsize,
         fps=frames_per_second(env),
         finished=lambda path: _tell(f"video {path}"),
@@ -256,12 +251,3 @@ def _recorder(env: Any, cast: _Cast, arguments: argparse.Namespace) -> Recorder:
 
 def _tell(text: str) -> None:
     print(text, flush=True)
-
-
-def _count(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
-_count.__name__ = "positive number"  # As argparse names it: "invalid positive number value".

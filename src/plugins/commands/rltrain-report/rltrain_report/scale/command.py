@@ -4,13 +4,47 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain.commands import add_flags, read_flags
 from rltrain.errors import UsageError
+from rltrain.options import Group, Scope
 
 if TYPE_CHECKING:
     from rltrain.runs import Run
+
+OWN, COMMAND = Group("options"), Scope.COMMAND
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleOptions:
+    """The command's own options."""
+
+    ranks: tuple[int, ...] | None = OWN.numbers(
+        None, COMMAND, "the numbers of ranks, of all nodes", 1
+    )
+    mode: str | None = OWN.choice(
+        None,
+        COMMAND,
+        "weak: the same environments a rank; strong: the same in all",
+        ("weak", "strong"),
+        default_text="weak",
+    )
+    seeds: int | None = OWN.number(
+        None, COMMAND, "runs on each number, from --seed on", 1, default_text="1"
+    )
+    runs: tuple[str, ...] | None = OWN.option(
+        None, COMMAND, "start nothing: compare these runs", kind="values", metavar="RUN"
+    )
+    output: str | None = OWN.option(
+        None,
+        COMMAND,
+        "folder of the results",
+        metavar="DIR",
+        default_text="below scale, named by library, task and mode",
+    )
 
 
 class ScaleCommand:
@@ -30,29 +64,7 @@ class ScaleCommand:
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own flags."""
-        parser.add_argument(
-            "--ranks",
-            nargs="+",
-            type=_positive,
-            metavar="N",
-            help="the numbers of ranks, of all nodes",
-        )
-        parser.add_argument(
-            "--mode",
-            choices=("weak", "strong"),
-            help="weak: the same environments a rank; strong: the same in all (weak)",
-        )
-        parser.add_argument(
-            "--seeds", type=_positive, metavar="N", help="runs on each number, from --seed on (1)"
-        )
-        parser.add_argument(
-            "--runs", nargs="+", metavar="RUN", help="start nothing: compare these runs"
-        )
-        parser.add_argument(
-            "--output",
-            metavar="DIR",
-            help="folder of the results (below scale, named by library, task and mode)",
-        )
+        add_flags(parser, of=ScaleOptions)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Run what is missing, print the table, and write the page.
@@ -60,18 +72,19 @@ class ScaleCommand:
         Returns:
             1 if a run failed.
         """
-        if arguments.runs is not None:
-            return _compare(arguments, words)
-        if arguments.ranks is None:
+        own = read_flags(ScaleOptions, arguments)
+        if own.runs is not None:
+            return _compare(own, own.runs, words)
+        if own.ranks is None:
             raise UsageError(
                 "Give --ranks N..., the numbers of ranks; or --runs RUN..., what to compare."
             )
-        if len(set(arguments.ranks)) < 2:
+        if len(set(own.ranks)) < 2:
             raise UsageError("--ranks: give at least two numbers, such as --ranks 1 2 4.")
-        return _train(arguments, words)
+        return _train(own, own.ranks, words)
 
 
-def _train(arguments: argparse.Namespace, words: Sequence[str]) -> int:
+def _train(own: ScaleOptions, ranks: Sequence[int], words: Sequence[str]) -> int:
     from rltrain.commands import read_run
     from rltrain.runs import load_runs, shortest
     from rltrain_report.scale.experiment import plan_experiment
@@ -80,14 +93,14 @@ def _train(arguments: argparse.Namespace, words: Sequence[str]) -> int:
     if any(word.replace("_", "-").startswith("--dry-run") for word in words):
         raise UsageError("--dry-run: rltrain scale plans every run before it starts one.")
     options = read_run(["train", *words])
-    mode = arguments.mode or "weak"
+    mode = own.mode or "weak"
     experiment = plan_experiment(
         words,
         options,
-        ranks=arguments.ranks,
-        seeds=arguments.seeds or 1,
+        ranks=ranks,
+        seeds=own.seeds or 1,
         mode=mode,
-        output=arguments.output,
+        output=own.output,
     )
     print(f"{len(experiment.jobs)} runs, {mode} scaling; results in {shortest(experiment.folder)}")
     done, failed = run_jobs(experiment)
@@ -99,18 +112,18 @@ def _train(arguments: argparse.Namespace, words: Sequence[str]) -> int:
     return 1 if failed else 0
 
 
-def _compare(arguments: argparse.Namespace, words: Sequence[str]) -> int:
+def _compare(own: ScaleOptions, named: Sequence[str], words: Sequence[str]) -> int:
     from rltrain_report.command import new_folder
     from rltrain_report.runs import read_runs
     from rltrain_report.scale.sizes import mode_of
 
-    wrong = [name for name in ("ranks", "mode", "seeds") if getattr(arguments, name) is not None]
+    wrong = [name for name in ("ranks", "mode", "seeds") if getattr(own, name) is not None]
     if wrong or words:
         named = f"--{wrong[0]}" if wrong else words[0]
         raise UsageError(f"{named}: nothing is started with --runs. Leave one of the two out.")
-    runs = read_runs(arguments.runs)
+    runs = read_runs(named)
     mode = mode_of(runs)
-    folder = Path(arguments.output).expanduser() if arguments.output else new_folder("scale")
+    folder = Path(own.output).expanduser() if own.output else new_folder("scale")
     _write(runs, mode, folder)
     return 0
 
@@ -130,13 +143,3 @@ def _write(runs: Sequence[Run], mode: str, folder: Path) -> list[dict[str, Any]]
     print()
     tell(write_page(scale_page(sizes, mode), folder, "scale.html"))
     return [size.as_json() for size in sizes]
-
-
-def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise ValueError
-    return number
-
-
-_positive.__name__ = "positive number"  # As argparse names it: "invalid positive number value".
