@@ -54,7 +54,7 @@ def test_options_of_any_class_are_compared():
         ("rank_log_dir", ("/scratch/0", "/scratch/1")),
         ("master_addr", ("10.0.0.1", "node0")),
         ("join_timeout", (60, 300)),
-        ("hang_timeout", (None, 60.0)),
+        ("hang_timeout", (None, {"step": 60.0})),
         ("gpu_ids", ((0, 1), None)),
     ],
 )

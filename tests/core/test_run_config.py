@@ -350,8 +350,9 @@ def test_a_section_that_there_is_not_is_refused(value):
 
 
 def test_sections_may_be_a_mapping():
-    assert checked(hang_timeout={"start": 5, "end": 3.5}) == "start=5,end=3.5"
-    assert checked(hang_timeout="3") == 3.0
+    assert checked(hang_timeout={"start": 5, "end": 3.5}) == {"start": 5.0, "end": 3.5}
+    assert checked(hang_timeout="start=5, end=3.5") == {"start": 5.0, "end": 3.5}
+    assert checked(hang_timeout="3") == {"step": 3.0}
 
 
 @pytest.mark.parametrize(

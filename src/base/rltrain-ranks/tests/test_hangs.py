@@ -77,7 +77,7 @@ class Watched:
         for rank, how in enumerate(ways):
             command = [sys.executable, "-c", RANK, str(self.folder), str(rank), how]
             self.processes.append(subprocess.Popen(command, stdin=subprocess.PIPE))
-        self.watch = HangWatch(lambda: pulse_files(self.folder), timeout, nodes)
+        self.watch = HangWatch(lambda: pulse_files(self.folder), {"step": timeout}, nodes)
         self._wait_for(1)
         assert self.watch.look() is None
         for process in self.processes:
@@ -267,17 +267,17 @@ def test_the_time_out_follows_the_longest_iteration():
 
 
 def test_a_time_out_of_the_user_holds_within_iterations():
-    patience = Patience(20.0)
+    patience = Patience({"step": 20.0})
     assert patience.seconds(pulse(0, "starting")) == _LONG
     patience.note(pulse(0), 0.0)
     patience.note(pulse(1), 500.0)
     patience.note(pulse(2), 1000.0)
     assert patience.seconds(pulse(2)) == 20.0
-    assert Patience(0.0).seconds(pulse(2)) == float("inf")
+    assert Patience({"step": 0.0}).seconds(pulse(2)) == float("inf")
 
 
 def test_a_first_iteration_between_two_looks_counts():
-    patience = Patience(20.0)
+    patience = Patience({"step": 20.0})
     patience.note(pulse(0, "starting"), 0.0)
     patience.note(pulse(1), 1.0)
     assert patience.seconds(pulse(1)) == 20.0
@@ -313,7 +313,7 @@ def test_the_line_that_is_named_is_of_the_task_or_the_library(file, is_of_the_us
 
 
 def test_each_section_of_a_run_may_have_a_timeout_of_its_own():
-    patience = Patience("start=7,checkpoint=8, end=0")
+    patience = Patience({"start": 7.0, "checkpoint": 8.0, "end": 0.0})
     sections = {
         ("starting", 0): 7,
         ("stepping the environment", 0): 7,

@@ -83,18 +83,17 @@ def seconds(name: str, value: Any) -> float:
     return amount
 
 
-def hang_timeout(name: str, value: Any) -> float | str:
-    """Return a time in seconds, or a text with that of each section that is given."""
-    if isinstance(value, Mapping):
-        value = ",".join(f"{section}={amount}" for section, amount in value.items())
-    if not isinstance(value, str) or "=" not in value:
-        return seconds(name, value)
-    for part in value.split(","):
-        section, _, amount = part.partition("=")
-        if section.strip() not in SECTIONS:
-            raise _wrong(name, value, f"seconds, or SECTION=SECONDS of {', '.join(SECTIONS)}")
-        seconds(name, amount.strip())
-    return value
+def hang_timeout(name: str, value: Any) -> dict[str, float]:
+    """Return the seconds of each section of a run that is given; a number is that of `step`."""
+    given = value
+    if isinstance(value, str) and "=" in value:
+        given = dict(part.partition("=")[::2] for part in value.split(","))
+    elif not isinstance(value, Mapping):
+        given = {"step": value}
+    found = {str(section).strip(): amount for section, amount in given.items()}
+    if not set(found) <= set(SECTIONS):
+        raise _wrong(name, value, f"seconds, or SECTION=SECONDS of {', '.join(SECTIONS)}")
+    return {section: seconds(name, amount) for section, amount in found.items()}
 
 
 def boolean(name: str, value: Any) -> bool:

@@ -268,7 +268,7 @@ class Options(Generic[Unset, Word]):
     join_timeout: int = NODES.number(
         300, NODE | RANKS, "seconds until all nodes and ranks must have met", 1, metavar="SECONDS"
     )
-    hang_timeout: float | str | None = PLACE.option(
+    hang_timeout: Mapping[str, float] | None = PLACE.option(
         None,
         NODE | RANKS,
         "seconds in which a rank must make progress within an iteration; or in each section, as "

@@ -52,7 +52,7 @@ class HangWatch:
     """Looks at the ranks of one machine, again and again."""
 
     def __init__(
-        self, files: Callable[[], Mapping[int, Path]], timeout: float | str | None, nodes: int = 1
+        self, files: Callable[[], Mapping[int, Path]], timeout: Mapping[str, float] | None, nodes: int = 1
     ) -> None:
         """Watch ranks: `files` returns the pulses of this machine's, by rank."""
         self._files, self._has_neighbors = files, nodes > 1
@@ -162,7 +162,7 @@ def machine() -> str:
 
 @contextlib.contextmanager
 def watching(
-    rank: int, folders: Sequence[tuple[str, str]], timeout: float | str | None
+    rank: int, folders: Sequence[tuple[str, str]], timeout: Mapping[str, float] | None
 ) -> Iterator[None]:
     """Look for ranks that hang, in a thread.
 

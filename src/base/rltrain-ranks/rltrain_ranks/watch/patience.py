@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rltrain_ranks.pulse import Pulse
 from rltrain_ranks.stacks import Frame
@@ -29,23 +29,12 @@ _TIMES = 10.0
 _STARTING = Pulse(0, 0, 0, 0, 0, "starting", waiting=False, call="")
 
 
-def sections(value: float | str | None) -> dict[str, float]:
-    """Return the seconds of each section that the option `hang_timeout` gives."""
-    if not isinstance(value, str):
-        return {} if value is None else {"step": value}
-    parts = (part.partition("=") for part in value.split(","))
-    return {section.strip(): float(amount) for section, _, amount in parts}
-
-
 class Patience:
     """How long a rank may make no progress."""
 
-    def __init__(self, timeout: float | str | None) -> None:
-        """Take the option `hang_timeout`: seconds within an iteration, 0 for ever.
-
-        None follows the longest iteration; a text has the seconds of each section of a run.
-        """
-        self._given = sections(timeout)
+    def __init__(self, given: Mapping[str, float] | None) -> None:
+        """Take the option `hang_timeout`: seconds by section, 0 for ever; usual ones for others."""
+        self._given = given or {}
         self._longest = 0.0
         self._iteration = 0
         self._since: float | None = None
@@ -89,18 +78,18 @@ def _section(pulse: Pulse) -> str:
     return "start" if pulse.phase == "starting" or not pulse.iteration else "step"
 
 
-def shortest(timeout: float | str | None) -> float:
+def shortest(given: Mapping[str, float] | None) -> float:
     """Return the shortest time-out, by the option `hang_timeout`."""
-    return min([_SHORTEST, *filter(None, sections(timeout).values())])
+    return min([_SHORTEST, *filter(None, (given or {}).values())])
 
 
 @contextlib.contextmanager
-def bounded(what: str, timeout: float | str | None) -> Iterator[None]:
+def bounded(what: str, given: Mapping[str, float] | None) -> Iterator[None]:
     """End this process if this thread stays in the context for longer than a run may start.
 
     `what` it does there, and where it stands, is said.
     """
-    patience = Patience(timeout)
+    patience = Patience(given)
     seconds = patience.seconds(_STARTING)
     if math.isinf(seconds):
         yield

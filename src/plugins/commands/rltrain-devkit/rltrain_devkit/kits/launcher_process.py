@@ -97,7 +97,7 @@ def _train(launcher: str, options: dict[str, Any], folder: Path) -> TrainResult:
         plugins=[sys.modules[__name__]],
         observers=["launcher_kit"],
         launcher_kit={"folder": str(folder), "hangs": folder.name == "hangs"},
-        hang_timeout=f"start={_PATIENCE},step=4",
+        hang_timeout={"start": _PATIENCE, "step": 4.0},
         log_root=str(folder / "logs"),
     )
 
