@@ -5,7 +5,7 @@
     python benchmarks/faults_around.py --rltrain OTHER_CHECKOUT
 
 Each line is a run, or two of them. "as it should" says whether its status and words are what
-docs/faults.md promises. A lost mount needs root, and a firewall nftables too.
+docs/faults.md promises. A lost mount needs root.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "integration"))
 
-import machines
 
 HERE = Path(__file__).parent
 PATIENCE = 60
@@ -255,23 +254,6 @@ def lost(at: Place) -> Ended:
         return asked(signal.SIGTERM, lambda at: subprocess.run(took, timeout=10, check=True))(at)
 
 
-def walled(at: Place) -> Ended:
-    """Start three machines, the third of which is behind a firewall."""
-    with machines.connected_machines(3) as three:
-        three[2].open_only(29877)
-        nodes = ["--distributed", "--nnodes", "3", "--nproc-per-node", "1", "--device", "cpu"]
-        nodes += ["--master-addr", three[0].address, "--master-port", "29877", "--node-rank"]
-        began = time.monotonic()
-        runs = [
-            at.start(*RUN, *nodes, str(number), before=machine.inside)
-            for number, machine in enumerate(three)
-        ]
-        ended = at.wait(runs[0], began)
-        for run in runs[1:]:
-            run.wait(10)
-        return ended
-
-
 def cleaned(at: Place) -> None:
     """Remove all temporary files."""
     shutil.rmtree(at.temporary, ignore_errors=True)
@@ -313,13 +295,6 @@ FAULTS = [
         lost,
         (75,),
         r"not written: checkpoints",
-        needs_root=True,
-    ),
-    Fault(
-        "a firewall lets in the master's port only: node 0",
-        walled,
-        (2,),
-        r"does not reach node 2 .*: timed out\. A firewall may",
         needs_root=True,
     ),
     Fault("temporary files removed, rank 1 killed", again, (75,), r"from checkpoints/"),

@@ -270,7 +270,7 @@ HELLO = messages.Hello(messages.Member("node", 1, 2, {"rltrain": "0.1"}, "m1"), 
 
 def _of_nodes() -> list[bytes]:
     answer = messages.Answer("two\nlines", "m0")
-    others = [b'{"say": "x"}\n', b'{"mark": "a"}\n', b'{"name": "a/b", "size": 5}\n', b"null\n"]
+    others = [b'{"say": "x"}\n', b'{"refused": "a"}\n', b"null\n"]
     return [
         messages.pack_hello(KEY, NONCE, HELLO),
         messages.pack_answer(KEY, NONCE, answer),

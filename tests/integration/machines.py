@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -31,17 +30,8 @@ class Machine:
     @property
     def inside(self) -> tuple[str, ...]:
         """The words before a command that run it there."""
-        return self._inside(f"hostname {self.host}")
-
-    def with_own(self, folder: Path) -> tuple[str, ...]:
-        """The same, with a disk of the machine's own in place of a folder."""
-        # `ip netns exec` makes a mount namespace.
-        mount = f"mount -t tmpfs none {shlex.quote(str(folder))}"
-        return self._inside(f"hostname {self.host} && {mount}")
-
-    def _inside(self, prepare: str) -> tuple[str, ...]:
         enter = ("ip", "netns", "exec", self.name, "unshare", "--uts")
-        return (*enter, "sh", "-c", f'{prepare} && exec "$@"', "sh")
+        return (*enter, "sh", "-c", f'hostname {self.host} && exec "$@"', "sh")
 
     def cut_link(self) -> None:
         """Take the cable out."""
@@ -50,22 +40,6 @@ class Machine:
     def join_link(self) -> None:
         """Put the cable in again."""
         _ip("-n", self.name, "link", "set", "cable", "up")
-
-    def open_only(self, port: int) -> None:
-        """Drop what comes by TCP to other ports; it needs nft (Debian's nftables)."""
-        self._nft(
-            "table inet filter { chain input { type filter hook input priority 0; policy accept; "
-            f"iifname lo accept; ct state established accept; tcp dport {port} accept; "
-            "meta l4proto tcp drop; }; }"
-        )
-
-    def open_all(self) -> None:
-        """Let all in again."""
-        self._nft("flush", "ruleset")
-
-    def _nft(self, *words: str) -> None:
-        inside = ("ip", "netns", "exec", self.name, "nft")
-        subprocess.run([*inside, *words], check=True, timeout=30)
 
 
 def missing() -> str | None:

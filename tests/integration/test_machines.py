@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import time
 
@@ -20,8 +19,8 @@ JAX = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--de
 LIMIT = 30
 """Seconds in which a lost node must have ended the others."""
 
-WRITES = '''
-"""An observer with a file of each rank in the run folder, and a message to the user."""
+GREETS = '''
+"""An observer that shows a message to the user on each rank."""
 from rltrain import hookimpl
 from rltrain.launch import console_stream
 from rltrain.specs import ObserverSpec
@@ -29,15 +28,12 @@ from rltrain.specs import ObserverSpec
 
 @hookimpl
 def rltrain_provides():
-    return [ObserverSpec(name="writes", factory="writes:Writes", summary="writes files")]
+    return [ObserverSpec(name="greets", factory="greets:Greets", summary="greets")]
 
 
-class Writes:
+class Greets:
     @hookimpl
     def rltrain_shutdown(self, session):
-        folder = session.run_folder.path / "profiles"
-        folder.mkdir(exist_ok=True)
-        (folder / f"{session.world.rank}.txt").write_text(str(session.world.rank))
         print("hello from rank", session.world.rank, file=console_stream(), flush=True)
 '''
 
@@ -64,18 +60,13 @@ def machines(three):
     return three[:2]
 
 
-def start_on(command, machines, *words, own_disks=False, **environ):
-    """Start a command on each machine, with the log root on its own disk if it is to be."""
+def start_on(command, machines, *words, **environ):
+    """Start a command on each machine."""
     nodes = ("--nnodes", str(len(machines)), "--master-addr", machines[0].address)
-    if own_disks:
-        command.log_root.mkdir()
-    started = []
-    for number, machine in enumerate(machines):
-        # The test sees what the first machine sees.
-        inside = machine.with_own(command.log_root) if own_disks and number else machine.inside
-        each = (*nodes, *words, "--node-rank", str(number))
-        started.append(command.start(*each, before=inside, **environ))
-    return started
+    return [
+        command.start(*nodes, *words, "--node-rank", str(n), before=machine.inside, **environ)
+        for n, machine in enumerate(machines)
+    ]
 
 
 def run_on(command, machines, *words, **more):
@@ -184,17 +175,12 @@ def test_jax_trains_across_machines(probe, three):
         assert (world["rank"], world["node_rank"], world["num_nodes"]) == (rank, rank // 2, 3)
 
 
-def test_the_first_machine_has_the_files_and_messages_of_all_ranks(command, three):
-    words = ("--library", "rsl_rl", "--nproc-per-node", "1", "--observer", "writes")
-    command.install("writes", WRITES)
-    runs = run_on(command, three, *SHORT, *words, own_disks=True)
+def test_the_first_machine_shows_what_ranks_of_others_show(command, three):
+    words = ("--library", "rsl_rl", "--nproc-per-node", "1", "--observer", "greets")
+    command.install("greets", GREETS)
+    runs = run_on(command, three, *SHORT, *words)
     assert_ended_well(runs)
     assert "3 ranks on cpu, 3 nodes" in runs[0].stdout
-    logs = sorted((runs[0].folder / "logs").iterdir())
-    assert [path.name for path in logs] == ["rank_0.log", "rank_1.log", "rank_2.log"]
-    assert all("ELU(" in path.read_text() for path in logs)
-    written = sorted((runs[0].folder / "profiles").iterdir())
-    assert [path.read_text() for path in written] == ["0", "1", "2"]
     assert [run.stdout.count("hello from rank") for run in runs] == [1, 1, 1]
     for rank in (1, 2):
         assert f"node {rank} (machine{rank}): hello from rank {rank}\n" in runs[0].stderr
@@ -240,7 +226,6 @@ def test_a_killed_machine_is_named(running):
         assert run.stderr.rstrip().endswith(
             "Node 2 (machine2) is gone: its launcher was killed, or the machine stopped."
         )
-    assert "Node 2 (machine2) did not send its files: " in runs[0].stderr
     assert "Node 1 (machine1)" not in runs[0].stderr
     assert all(command.all_gone(process) for process in others)
 
@@ -258,16 +243,14 @@ def test_a_cut_link_ends_all_machines(running, three):
     assert "Node 0 (machine0) does not answer any more: " in runs[2].stderr
 
 
-def test_a_failure_on_another_machine_is_shown_whole_and_its_log_is_there(trained, machines):
+def test_a_failure_on_another_machine_is_shown_whole(trained, machines):
     command, words = trained
     how = "1:100:raise" if "jax" in words else "1:100"
-    run, other = run_on(command, machines, *words, own_disks=True, PLANTED=how)
+    run, other = run_on(command, machines, *words, PLANTED=how)
     assert (run.returncode, other.returncode) == (1, 1)
     assert "Node 1 (machine1) failed. Rank 1 failed." in run.stderr
     assert "Traceback (most recent call last)" in run.stderr
-    planted = "ValueError: planted in one rank"
-    assert planted in run.stderr.rstrip().splitlines()[-1]
-    assert planted in (run.folder / "logs" / "rank_1.log").read_text()
+    assert "ValueError: planted in one rank" in run.stderr.rstrip().splitlines()[-1]
 
 
 def test_a_rank_that_hangs_is_named_on_all_machines(command, machines):
@@ -277,35 +260,6 @@ def test_a_rank_that_hangs_is_named_on_all_machines(command, machines):
     assert "rltrain: Rank 1 hangs, without progress for" in other.stderr
     assert "Node 1 (machine1) failed. Rank 1 hangs, without progress for" in run.stderr
     assert "rank 1 sleeps while stepping the environment" in run.stderr
-
-
-def test_a_firewall_that_is_open_at_the_masters_port_only_is_named(command, three):
-    if shutil.which("nft") is None:
-        pytest.skip("nft is not installed: apt-get install nftables")
-    three[2].open_only(29500)
-    words = (*TORCH, *SHORT, "--nproc-per-node", "1")
-    where = ("--rdzv-backend", "c10d", "--rdzv-id", "x")
-    where = (*where, "--rdzv-endpoint", f"{three[0].address}:29500", "--nnodes", "3")
-    try:
-        runs = run_on(command, three, *words)
-        starts = [
-            command.start(*words, "--distributed", *where, before=each.inside) for each in three
-        ]
-        selves = [command.finish(each) for each in starts]
-    finally:
-        three[2].open_all()
-    # Where nodes number themselves, the third machine has any number.
-    for run in selves:
-        assert run.returncode == 2, run.stderr
-        assert "(machine2) at " in run.stderr
-    for run in runs:
-        assert run.returncode == 2
-        for number in (0, 1):
-            assert (
-                f"ode {number} (machine{number}) does not reach node 2 (machine2) at "
-                f"{three[2].address}:"
-            ) in run.stderr
-        assert ": timed out. A firewall may let the master's port through" in run.stderr
 
 
 def test_an_option_that_all_ranks_refuse_is_shown_on_each_machine(command, machines):

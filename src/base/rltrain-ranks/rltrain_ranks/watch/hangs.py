@@ -52,7 +52,10 @@ class HangWatch:
     """Looks at the ranks of one machine, again and again."""
 
     def __init__(
-        self, files: Callable[[], Mapping[int, Path]], timeout: Mapping[str, float] | None, nodes: int = 1
+        self,
+        files: Callable[[], Mapping[int, Path]],
+        timeout: Mapping[str, float] | None,
+        nodes: int = 1,
     ) -> None:
         """Watch ranks: `files` returns the pulses of this machine's, by rank."""
         self._files, self._has_neighbors = files, nodes > 1

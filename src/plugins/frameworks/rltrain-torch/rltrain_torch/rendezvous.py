@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import itertools
-import json
 import os
 import socket
 import time
 import uuid
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
 
 import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore, Store
@@ -34,7 +30,7 @@ from torch.distributed.elastic.rendezvous.dynamic_rendezvous import create_handl
 
 from rltrain.errors import RankFailed, RltrainError, UsageError
 from rltrain.launch import begin_meeting
-from rltrain_nodes import end_when_silent, own_sockets, unreached_by, waiting_for
+from rltrain_nodes import end_when_silent, own_sockets, waiting_for
 from rltrain_torch.node_pulse import NodePulse
 from rltrain_torch.rendezvous_state import DataOnly
 
@@ -150,22 +146,7 @@ class WatchedRendezvous(RendezvousHandler):
         met.store.set(f"rltrain/{met.rank}", self._name)
         names = {met.store.get(f"rltrain/{rank}").decode() for rank in range(met.world_size)}
         self._pulse.watch(names - {self._name})
-        self._check_reach(met)
         return met
-
-    def _check_reach(self, met: RendezvousInfo) -> None:
-        """Check that the nodes that have met reach each other. Collective."""
-        rounds = itertools.count()
-
-        def exchange(message: Mapping[str, Any]) -> list[Any]:
-            name = f"rltrain/reach/{next(rounds)}/"
-            met.store.set(f"{name}{met.rank}", json.dumps(message))
-            return [json.loads(met.store.get(f"{name}{n}")) for n in range(met.world_size)]
-
-        host, _, _ = self._endpoint.rpartition(":")
-        wrong = unreached_by(exchange, met.rank, host.strip("[]"))
-        if wrong:
-            raise UsageError(f"The nodes have met at {self._endpoint}. {wrong}")
 
     def refuse(self, words: str, patience: float) -> None:
         """Tell the nodes that wait, or come, why this one does not start; they end.

@@ -29,7 +29,6 @@ from rltrain_nodes.network import (
     reachable_address,
 )
 from rltrain_nodes.places import connected_nodes, refuse
-from rltrain_nodes.reach import unreached_by
 from rltrain_nodes.sealing import own_sockets, seal, sealed_afterwards
 from rltrain_nodes.signals import CaughtSignals, caught_signals
 
@@ -54,6 +53,5 @@ __all__ = [
     "refuse",
     "seal",
     "sealed_afterwards",
-    "unreached_by",
     "waiting_for",
 ]

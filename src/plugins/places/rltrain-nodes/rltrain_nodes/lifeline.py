@@ -2,7 +2,7 @@
 
 A node that fails, or that nobody hears of any more, ends the run on all nodes, and each says which
 one it was. Without this, gloo and NCCL wait for many minutes when a link is cut, and never know
-which machine it was. However a run ends, rank 0's node has the files of all nodes that answer.
+which machine it was.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ import selectors
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import FrameType
 
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.launch import Notes, ended_by_signal
-from rltrain_nodes.collecting import requested
 from rltrain_nodes.line import Line, Refused
 from rltrain_nodes.meeting import gather
 from rltrain_nodes.messages import Member
@@ -34,8 +33,7 @@ _OWN_WORDS_TIMEOUT = 3.0
 all of them refuse an option, each node prints why, and ends with the status of a usage error."""
 
 _PARTING_TIMEOUT = 15.0
-"""Seconds in which, after a failure, the other nodes must have ended their ranks too, and node 0
-have their files."""
+"""Seconds in which, after a failure, the other nodes must have ended their ranks too."""
 
 _BEAT, _SILENCE = 5.0, 30.0
 """Seconds between two signs of life, and without any after which nobody waits for a node at the
@@ -54,7 +52,7 @@ def connected(
 ) -> Iterator[None]:
     """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
 
-    Node 0's port is free again once they have met. After the context, it has the files of all.
+    Node 0's port is free again once they have met.
     """
     lines = [Line(*each) for each in gather(member, host, port, timeout)]
     watch = _Watch(member, lines, Notes(reports))
@@ -168,7 +166,7 @@ class _Watch:
                 self._lines[0].say(said)
 
     def part(self, words: str | None) -> None:
-        """Let node 0 have the files of the others, and wait for them: not for long after a failure.
+        """Tell the others how this node has ended, and wait until they have, too.
 
         `words` say why a node failed; they are None if this one's ranks ended well.
         """
@@ -176,28 +174,19 @@ class _Watch:
         if words is not None:
             for line in self._lines:
                 line.tell(words)
-        run_dir = self.notes.run_dir()
-        if not self._is_root:
-            self._wait(words, run_dir)
-        elif run_dir or words is None:
-            with requested(run_dir) as (folder, mark):
-                for line in self._lines:
-                    line.ask(folder, mark)
-                self._wait(words, run_dir)
-            for line in self._lines:
-                line.report_missing_files()
+        if words is None and self._is_root:  # Until then, it passes on why another one fails.
+            self._wait(words, lambda: all(line.ended or line.over for line in self._lines))
+        for line in self._lines:
+            line.end()
+        self._wait(words, lambda: not self._thread.is_alive())
 
-    def _wait(self, words: str | None, run_dir: str) -> None:
-        """Wait until nothing more will be heard."""
+    def _wait(self, words: str | None, done: Callable[[], bool]) -> None:
+        """Wait for other nodes: not for long after a failure, nor for one that is silent."""
         deadline = math.inf
-        while self._thread.is_alive():
-            if not self._is_root:
-                self._lines[0].answer(run_dir)
+        while not done() and time.monotonic() < deadline:
             self._thread.join(_POLL)
             if words is not None or self.cause is not None:
                 deadline = min(deadline, time.monotonic() + _PARTING_TIMEOUT)
-            if time.monotonic() > deadline:
-                self._cut()
             for line in self._lines:
                 silent = self._looked - line.heard
                 if silent > _SILENCE and not line.over and not line.left:

@@ -18,9 +18,8 @@ from rltrain.errors import UsageError
 from rltrain.launch import SECRET, begin_meeting, say
 from rltrain_nodes.callers import ANSWER_TIMEOUT, Callers
 from rltrain_nodes.calling import NoAnswer, Waiting, call
-from rltrain_nodes.messages import Answer, BadMessage, Member, key_of
+from rltrain_nodes.messages import Answer, Member, key_of
 from rltrain_nodes.network import can_listen, is_loopback
-from rltrain_nodes.reach import unreached
 
 _SECOND_LOOK = 20.0
 """Seconds that number 0 still waits after a wrong member has come that nobody knows to be one."""
@@ -46,8 +45,7 @@ def meet(member: Member, host: str, port: int, timeout: float) -> None:
         timeout: in seconds.
 
     Raises:
-        UsageError: a member is missing, connected twice, differs from number 0, or does not reach
-            another one.
+        UsageError: a member is missing, connected twice, or differs from number 0.
     """
     connections = gather(member, host, port, timeout)
     deadline = time.monotonic() + ANSWER_TIMEOUT
@@ -68,19 +66,8 @@ def gather(
     begin_meeting()
     key = key_of(os.environ.get(SECRET, ""), member.run)
     if member.number == 0:
-        connections = _wait_for_all(member, host, port, timeout, key)
-    else:
-        connections = [_report(member, host, port, timeout, key)]
-    try:
-        wrong = unreached(member, connections, host)
-    except (OSError, EOFError, BadMessage) as error:
-        others = "another one" if member.number == 0 else f"{member.kind} 0"
-        wrong = f"All have met, and then {others} did not answer any more: {error}."
-    if not wrong:
-        return connections
-    for connection, _ in connections:
-        connection.close()
-    raise UsageError(f"The {member.kind}s have met at {endpoint(host, port)}. {wrong}")
+        return _wait_for_all(member, host, port, timeout, key)
+    return [_report(member, host, port, timeout, key)]
 
 
 def _wait_for_all(

@@ -24,16 +24,15 @@ def connected_nodes(config: Placement, reports: Path) -> contextlib.AbstractCont
     """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
 
     For `Launcher.launch`: a node that fails, or that nobody hears of any more, ends the run on all
-    nodes, and each says which one it was. After the context, node 0 has the files of all nodes. On
-    one node it does nothing. Nor does it where nodes have no numbers before they meet: there the
-    launcher's own rendezvous must watch them.
+    nodes, and each says which one it was. On one node it does nothing. Nor does it where nodes have
+    no numbers before they meet: there the launcher's own rendezvous must watch them.
 
     Args:
         config: where the run runs.
         reports: the folder in which this node's ranks report, which outlives the context.
 
     Raises:
-        UsageError: a node is missing, differs from node 0, or does not reach another one.
+        UsageError: a node is missing, or differs from node 0.
         RankFailed: another node failed, or was lost.
     """
     if not config.nodes_are_numbered:

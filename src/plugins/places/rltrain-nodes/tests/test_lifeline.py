@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rltrain.errors import PeerLost, RankFailed
-from rltrain.launch import Notes, private_folder
+from rltrain.launch import private_folder
 from rltrain_nodes import lifeline
 from rltrain_nodes.lifeline import connected
 from rltrain_nodes.meeting import Member, gather
-from rltrain_nodes.messages import receive_line, send
+from rltrain_nodes.messages import receive_line
 
 OTHER_NODE = """
 import sys, time
@@ -42,7 +42,8 @@ with private_folder() as reports, connected(node, "127.0.0.1", port, 30.0, repor
             print("Rank 3 waits.\\n  It waits for rank 0.", file=shown)
     if how == "warns late":
         time.sleep(0.5)  # The thread that passes it on has read it.
-    if how == "fails":
+    if how.startswith("fails"):
+        time.sleep(1 if how == "fails late" else 0)
         raise RankFailed("Rank 3 failed.")
     if how == "waits":
         time.sleep(60)
@@ -81,10 +82,10 @@ def others(port):
 
 @contextlib.contextmanager
 def node(port, count=2, number=0):
-    """Be a node, and yield what its ranks leave."""
+    """Be a node."""
     member = Member("node", number, count, host=f"machine{number}")
     with private_folder() as reports, connected(member, "127.0.0.1", port, 30.0, reports):
-        yield Notes(reports)
+        yield
 
 
 def wait_after(act):
@@ -102,18 +103,24 @@ def ended(process) -> str:
     return process.communicate(timeout=30)[1]
 
 
-def test_nodes_that_end_well_wait_for_each_other(port, others, tmp_path):
+def test_nodes_that_end_well_wait_for_each_other(port, others):
     first = others(1, "ends")
-    with node(port) as notes:
+    with node(port):
         assert first.stdout.readline() == "met\n"
         # The framework listens where they met.
         socket.create_server(("127.0.0.1", port)).close()
         with pytest.raises(subprocess.TimeoutExpired):
             first.wait(0.5)
-        notes.set_run_dir(tmp_path)
     assert ended(first) == ""
     assert first.returncode == 0
-    assert not list(tmp_path.iterdir())
+
+
+def test_a_node_that_ended_well_learns_that_another_one_failed_later(port, others):
+    first = others(1, "ends", 3)
+    others(2, "fails late", 3)
+    with pytest.raises(RankFailed, match="Rank 3 failed"), node(port, 3):
+        assert first.stdout.readline() == "met\n"
+    assert "RankFailed: Node 2 (machine2) failed. Rank 3 failed." in ended(first)
 
 
 def test_a_node_that_is_stopped_is_not_waited_for_at_the_end(port, others, monkeypatch, capsys):
@@ -137,91 +144,10 @@ def receive(line):
     return json.loads(receive_line(line, 30))
 
 
-class Raw:
-    """A node that speaks the protocol itself, so that it has a disk of its own."""
-
-    def __init__(self, number, port, count=2):
-        self.member = Member("node", number, count, host=f"machine{number}")
-        ((self.line, _),) = gather(self.member, "127.0.0.1", port, 30.0)
-        self.line.settimeout(30)
-
-    def send_log(self):
-        """Send a log when node 0 asks, and return what it asked with."""
-        while isinstance(request := receive(self.line), str):
-            pass
-        send(self.line, {"name": "logs/rank_1.log", "size": 5})
-        self.line.sendall(b"hello")
-        send(self.line, None)
-        return request
-
-
 @pytest.fixture
 def threads():
     with ThreadPoolExecutor(1) as pool:
         yield pool
-
-
-def fail_with_files(connection, run_dir, error):
-    with connection as notes:
-        notes.set_run_dir(run_dir)
-        raise error
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_node_0_gets_the_logs_after_a_failure_too(port, threads, tmp_path, capsys, first):
-    def other():
-        raw = Raw(1, port)
-        if first == 1:
-            send(raw.line, "Node 1 (machine1) failed. Rank 1 failed.")
-        return raw.send_log()
-
-    result = threads.submit(other)
-    error = ValueError("mine") if first == 0 else PeerLost("Rank 0 lost a peer.")
-    with pytest.raises((ValueError, RankFailed), match="mine" if first == 0 else "Rank 1 failed"):
-        fail_with_files(node(port), tmp_path, error)
-    assert list(result.result(30)) == ["mark"]
-    assert (tmp_path / "logs" / "rank_1.log").read_text() == "hello"
-    assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize("how", ["lost", "silent"])
-def test_node_0_says_whose_files_are_missing(port, threads, tmp_path, capsys, monkeypatch, how):
-    monkeypatch.setattr(lifeline, "_PARTING_TIMEOUT", 0.5)
-
-    def other():
-        raw = Raw(1, port)
-        if how == "lost":
-            raw.line.close()
-        return raw
-
-    result = threads.submit(other)
-    with pytest.raises(RankFailed, match="mine"):
-        fail_with_files(node(port), tmp_path, RankFailed("mine"))
-    assert capsys.readouterr().err == (
-        "Node 1 (machine1) did not send its files: unless it shares the disk, its logs are not in "
-        f"{tmp_path}\n"
-    )
-    assert not list(tmp_path.iterdir())
-    result.result(30).line.close()
-
-
-def test_a_failed_node_sends_its_files_when_node_0_asks(port, threads, tmp_path):
-    (tmp_path / "rank_1.log").write_text("hello")
-
-    def root():
-        ((line, _),) = gather(Member("node", 0, 2, host="machine0"), "127.0.0.1", port, 30.0)
-        with line:
-            words = receive(line)
-            send(line, {"mark": "of another disk"})
-            name, content, end = receive(line), line.recv(5), receive(line)
-        return words, name, content, end
-
-    result = threads.submit(root)
-    with pytest.raises(ValueError, match="mine"):
-        fail_with_files(node(port, number=1), tmp_path, ValueError("mine"))
-    words, name, content, end = result.result(30)
-    assert words == "Node 1 (machine1) failed. ValueError mine"
-    assert (name, content, end) == ({"name": "rank_1.log", "size": 5}, b"hello", None)
 
 
 @pytest.mark.parametrize("how", ["warns", "warns late"])
@@ -236,7 +162,9 @@ def test_node_0_passes_on_at_once_that_a_node_is_lost(port, others, threads):
     second = others(2, "waits", 3)
 
     def other():
-        with Raw(1, port, 3).line as line:
+        member = Member("node", 1, 3, host="machine1")
+        ((line, _),) = gather(member, "127.0.0.1", port, 30.0)
+        with line:
             second.kill()
             return receive(line), time.monotonic()
 
