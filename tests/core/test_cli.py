@@ -310,7 +310,7 @@ def test_the_first_help_lists_the_commands(cli, words):
 @pytest.mark.parametrize("command", [[], ["train"], ["plugins"], ["tasks"]])
 def test_all_help_names_every_flag(capsys, command):
     out = help_of(capsys, *command, "--help-all")
-    assert ("--json" if command in (["plugins"], ["tasks"]) else "--rdzv-endpoint") in out
+    assert ("--json" if command in (["plugins"], ["tasks"]) else "--master-port") in out
 
 
 def test_help_leaves_out_what_few_need_and_says_so(capsys):
@@ -318,7 +318,7 @@ def test_help_leaves_out_what_few_need_and_says_so(capsys):
     usual = "library algorithm task checkpoint resume num-envs max-iterations seed distributed"
     for name in [*usual.split(), "nproc-per-node", "gpu-ids", "device", "run-name", "config"]:
         assert f"\n  --{name}" in out
-    assert "--rdzv-endpoint" not in out
+    assert "--master-port" not in out
     assert "More flags: rltrain train --help-all." in out
     assert len(out.splitlines()) < 80
     assert "More flags" not in help_of(capsys, "plugins", "--help")
@@ -326,8 +326,8 @@ def test_help_leaves_out_what_few_need_and_says_so(capsys):
 
 def test_help_of_a_word(cli, capsys):
     assert help_of(capsys, "help", "tasks") == help_of(capsys, "tasks", "--help")
-    status, out, _ = cli("help", "rdzv_id")
-    assert (status, out.count("--rdzv-id"), out.count("rltrain train")) == (0, 1, 1)
+    status, out, _ = cli("help", "master_port")
+    assert (status, out.count("--master-port"), out.count("rltrain train")) == (0, 1, 1)
     assert "--library" not in out
     assert "agent.KEY=VALUE" in cli("help", "gamma")[2]
 

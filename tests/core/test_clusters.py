@@ -224,11 +224,9 @@ def test_ranks_that_cannot_know_where_to_meet_need_an_address():
     assert joined(one_node)[0].master_addr == "127.0.0.1"
 
 
-@pytest.mark.parametrize(
-    "options", [{"nnodes": 3, "node_rank": 2}, {"rdzv_endpoint": "host:29400"}]
-)
 @pytest.mark.parametrize("environ", [TRAIN_JOB, {**TRAIN_JOB, "PET_NNODES": "1:4"}, SLURM])
-def test_nodes_that_the_user_counts_are_believed(environ, options):
+def test_nodes_that_the_user_counts_are_believed(environ):
+    options = {"nnodes": 3, "node_rank": 2}
     asked, world = joined(environ, **options)
     assert world is None
     assert asked == RunOptions(distributed=True, **options)

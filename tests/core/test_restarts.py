@@ -242,7 +242,6 @@ def test_several_nodes_need_a_launcher_that_restarts():
     assert restarts_here(config)
     assert not restarts_here(replace(config, max_restarts=0))
     assert not restarts_here(replace(config, nnodes=2))
-    assert not restarts_here(replace(config, rdzv_endpoint="a:1"))
 
 
 def test_kills_from_outside_use_up_all_restarts_with_a_pause_that_grows(

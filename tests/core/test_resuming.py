@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 from made_up_runs import made_state
@@ -205,14 +204,6 @@ def test_what_contradicts_it_is_refused(begun, refused):
         )
     scheduler = {"launcher": "scheduler", "nproc_per_node": 2}
     assert "--resume: the launcher scheduler starts the ranks" in refused(resume=run, **scheduler)
-    nodes = {"nnodes": "1:4", "rdzv_endpoint": "a:1", "rdzv_id": "x", "max_restarts": 1}
-    message = refused(resume=run, distributed=True, nproc_per_node=2, **nodes)
-    assert message.startswith("--resume and --nnodes 1:4: nodes that come and go")
-    path = Path(run, "manifest.json")
-    manifest = json.loads(path.read_text())
-    manifest["config"]["min_nodes"] = 1
-    path.write_text(json.dumps(manifest))
-    assert "the nodes of this run come and go" in refused(resume=run)
 
 
 def test_the_library_of_train_multigpu_gives_way_to_that_of_the_run():

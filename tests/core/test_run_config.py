@@ -31,20 +31,6 @@ def refused(**options) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("options", "point"),
-    [
-        ({"master_addr": "10.0.0.1", "master_port": 7}, ("10.0.0.1", 7)),
-        ({"master_addr": "fd00::1", "master_port": 7}, ("fd00::1", 7)),
-        ({"rdzv_endpoint": "node-0:29400"}, ("node-0", 29400)),
-        ({"rdzv_endpoint": "[fd00::1]:29400"}, ("fd00::1", 29400)),
-        ({"rdzv_endpoint": "node-0", "master_port": 7}, ("node-0", 7)),
-    ],
-)
-def test_nodes_meet_at_the_master_or_at_the_rendezvous(options, point):
-    assert make_config(**options).meeting_point == point
-
-
 def test_no_options_are_a_run_with_defaults():
     config = RunOptions.from_mapping({})
     assert config == RunOptions()

@@ -708,7 +708,7 @@ def test_a_hook_without_an_implementation_names_who_should_have_one(tmp_path):
 
 
 def test_a_launcher_without_launch_names_itself(run):
-    with pytest.raises(UsageError, match=r"launcher 'without_launch': .*: implement launch\."):
+    with pytest.raises(PluginError, match=r"launcher 'without_launch' .*: implement launch\."):
         run(distributed=True, nproc_per_node=2, launcher="without_launch")
 
 

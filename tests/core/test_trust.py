@@ -54,7 +54,7 @@ TEXTS = {
     *("library", "algorithm", "agent_key", "suite", "framework", "checkpoint_interval"),
     *("nproc_per_node", "hang_timeout"),
     *("num_gpus", "gpu_ids", "device", "backend", "launcher", "cluster", "grad_sync", "nnodes"),
-    *("on_nonfinite", "rdzv_backend", "rdzv_id", "run_name", "show_ranks", "writers"),
+    *("on_nonfinite", "run_name", "show_ranks", "writers"),
     *("observers", "no_plugins"),
     *("slurm.time", "slurm.partition", "slurm.account", "slurm.qos", "slurm.mem"),
     *("wandb.project", "wandb.entity", "wandb.group", "wandb.name", "wandb.tags", "wandb.mode"),

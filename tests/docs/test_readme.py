@@ -54,8 +54,11 @@ OF_OTHERS = {
     "--train",
     "--of",
     "--tests",
+    "--rdzv-backend",
+    "--rdzv-endpoint",
+    "--rdzv-id",
 }
-"""Flags of srun, pip, uv, mypy and benchmarks, and what is no field of a run."""
+"""Flags of torchrun, srun, pip, uv, mypy and benchmarks, and what is no field of a run."""
 
 
 def blocks(language, page):

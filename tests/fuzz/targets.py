@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 import torch
 from made_up_runs import made_state, make_run
-from torch.distributed.elastic.rendezvous import RendezvousStateError, dynamic_rendezvous
 
 from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
 from rltrain.errors import UsageError
@@ -45,7 +44,6 @@ from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
 from rltrain_skrl.checkpoints import parts
 from rltrain_torch.checkpoints import top_level_keys
-from rltrain_torch.rendezvous_state import DataOnly
 
 __all__ = ["TARGETS", "Target"]
 
@@ -239,32 +237,7 @@ def _keys(of: Callable[[str], Any]) -> Callable[[bytes, Path], None]:
     return read
 
 
-class _Stored:
-    """A rendezvous backend that has what somebody put there."""
-
-    name = "c10d"
-
-    def __init__(self, state: bytes) -> None:
-        self.state = state
-
-    def get_state(self) -> tuple[bytes, int]:
-        return self.state, 1
-
-
-def _meetings() -> list[bytes]:
-    node = dynamic_rendezvous._NodeDesc("host", 1, 2)
-    state = dynamic_rendezvous._RendezvousState()
-    state.participants[node] = 0
-    state.wait_list.add(node)
-    return [pickle.dumps(state), pickle.dumps(dynamic_rendezvous._RendezvousState(), 4)]
-
-
-def _read_meeting(data: bytes, folder: Path) -> None:
-    found = DataOnly(_Stored(data)).get_state()  # type: ignore[arg-type]
-    assert type(pickle.loads(found[0])) is dynamic_rendezvous._RendezvousState
-
-
-KEY, NONCE = messages.key_of("", "run"), "0" * 64
+KEY, NONCE = messages.key_of(""), "0" * 64
 HELLO = messages.Hello(messages.Member("node", 1, 2, {"rltrain": "0.1"}, "m1"), NONCE)
 
 
@@ -382,7 +355,6 @@ TARGETS = {
     "option files": Target(lambda: [YAML], _yaml),
     "checkpoints of torch": Target(_checkpoints, _keys(top_level_keys), ()),
     "checkpoints of skrl": Target(_checkpoints, _keys(parts), ()),
-    "c10d's state": Target(_meetings, _read_meeting, (RendezvousStateError,)),
     "messages of nodes": Target(_of_nodes, _read_of_nodes),
     "metadata of plugins": Target(lambda: [METADATA], _read_plugins),
     "variables of clusters": Target(_environments, _read_environment),

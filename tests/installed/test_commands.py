@@ -30,7 +30,7 @@ def test_the_first_help_is_one_screen_of_commands(capsys):
 
 
 def test_all_help_names_every_flag(capsys):
-    assert "--rdzv-endpoint" in help_of(capsys, "doctor", "--help-all")
+    assert "--master-addr" in help_of(capsys, "doctor", "--help-all")
 
 
 def test_help_of_a_command(capsys):

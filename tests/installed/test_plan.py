@@ -74,7 +74,6 @@ def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
             {"max_restarts": 1, "nnodes": 2},
             "--max-restarts 1: the launcher processes does not have it for several nodes.",
         ),
-        ({"rdzv_id": "x"}, "--rdzv-id x: the launcher processes does not have it."),
         ({"backend": "gloo"}, "--backend gloo: does not run jax on cpu."),
         ({"no_plugins": ["jax"]}, "--framework jax: no installed backend runs it."),
     ],
@@ -87,12 +86,6 @@ def test_options_that_jax_lacks_are_refused(jax_plan, options, message):
 
 def test_on_one_node_every_launcher_has_restarts(jax_plan):
     assert jax_plan({}, nproc_per_node=2, max_restarts=3).config.max_restarts == 3
-
-
-def test_the_ranks_of_jax_do_not_come_and_go(jax_plan):
-    nodes = {"nnodes": "1:4", "rdzv_endpoint": "node0:29400", "rdzv_id": "mine"}
-    with pytest.raises(UsageError, match=r"--nnodes 1:4: the launcher processes needs a fixed"):
-        jax_plan({}, nproc_per_node=2, max_restarts=3, **nodes)
 
 
 def test_without_its_plugin_jax_says_what_to_install(jax_plan):

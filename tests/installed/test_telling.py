@@ -72,7 +72,6 @@ def test_ranks_are_told_if_those_of_the_backend_meet(told, monkeypatch, backend,
     [
         {},
         {"distributed": True},
-        {**NODES, "nnodes": "2:3", "rdzv_backend": "c10d", "rdzv_endpoint": "10.0.0.1:1"},
         {**NODES, "launcher": "slurm"},
         {**NODES, "nnodes": "many"},
         {**NODES, "node_rank": "2", "launcher": "mpi"},

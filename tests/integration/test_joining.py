@@ -174,16 +174,3 @@ for seed in range(4):
     run = probe(launcher=torchrun)
     assert run.returncode == 0, run.stderr
     assert len(list(run.log_root.rglob("manifest.json"))) == 4
-
-
-@pytest.mark.parametrize("refuser", [0, 1])
-def test_what_one_node_refuses_is_said_where_nodes_number_themselves(command, refuser):
-    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "x"]
-    nodes = [*nodes, "--rdzv-endpoint", f"127.0.0.1:{free_port()}"]
-    words = [[*RUN, *nodes], [*RUN, *nodes]]
-    words[refuser] += ["--suite", "none"]
-    other = command.start(*words[0])
-    runs = [command(*words[1]), command.finish(other)][::-1]
-    assert [run.returncode for run in runs] == [2, 2]
-    told = f"rltrain: Node {socket.gethostname()} does not start: Unknown suite 'none'."
-    assert told in runs[1 - refuser].stderr

@@ -31,6 +31,9 @@ class Dialect:
     translate: Callable[[list[str]], list[str]] | None = None
     """Given the words of a command that takes options, return them in rltrain's syntax. What it
     does not know it leaves. Raises `UsageError`."""
+    hands_over: Callable[[list[str]], list[str] | None] | None = None
+    """Given the words of `train`, return the command line of the other program that is to start it
+    in rltrain's place; None if rltrain can. Raises `UsageError`."""
     refuses: Mapping[str, str] = field(default_factory=dict)
     """By flag that commands with options refuse, a message that names it, the reason and what to
     type instead; see `refusals`."""

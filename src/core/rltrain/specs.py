@@ -349,8 +349,8 @@ class LauncherSpec(Spec):
     """Whether it is called once, and starts `rltrain` on other machines: by a scheduler, say. Any
     other launcher is called on each node, and starts the ranks there."""
     lacks: tuple[str, ...] = ()
-    """Options for launchers that this one does not support: they are refused. "min_nodes" stands
-    for a range of nodes, --nnodes MIN:MAX, and "max_restarts" for restarts on several nodes."""
+    """Options for launchers that this one does not support: they are refused. "max_restarts" stands
+    for restarts on several nodes."""
     refuse: str | None = None
     """Import string of a function that takes where the run runs (`Placement`), None, and words. It
     tells the launchers of other nodes, which wait for this one, why it does not start. It is called

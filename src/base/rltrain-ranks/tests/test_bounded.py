@@ -17,7 +17,7 @@ def make():
 LOOK = """
 from slow_task import make
 from rltrain_ranks.watch.patience import bounded
-with bounded("Looking at the task Slow", "start=1"):
+with bounded("Looking at the task Slow", {"start": 1.0}):
     make()
 """
 
@@ -39,7 +39,7 @@ def test_a_task_that_cannot_be_made_is_named_with_its_line(tmp_path):
     )
 
 
-@pytest.mark.parametrize("timeout", [None, 0, "start=0", "start=600"])
+@pytest.mark.parametrize("timeout", [None, {"start": 0.0}, {"start": 600.0}])
 def test_what_ends_in_time_goes_on(timeout):
     with bounded("Looking at the task Fast", timeout):
         pass

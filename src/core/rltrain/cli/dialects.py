@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,6 +15,9 @@ from rltrain.errors import PluginError
 from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec
 from rltrain.types import World
+from rltrain_files.secrets.hiding import hide_words
+from rltrain_files.terminal import note
+from rltrain_ranks.interrupts import Ended
 
 
 def _known() -> list[Dialect]:
@@ -49,6 +54,29 @@ def translate(words: list[str]) -> list[str]:
     for each in _known():
         words = each.translate(words) if each.translate is not None else words
     return words
+
+
+def hand_over(words: list[str]) -> int | None:
+    """Let another program start a run, if its words are for that one; return its status.
+
+    With --dry-run, its command line is only printed.
+    """
+    asked = (each.hands_over(words) for each in _known() if each.hands_over is not None)
+    command = next(filter(None, asked), None)
+    if command is None:
+        return None
+    if "--dry-run" in words or "--dry_run" in words:
+        print(shlex.join(command))
+        return 0
+    note(f"started by another program: {shlex.join(hide_words(command))}")
+    with subprocess.Popen(command) as child:
+        try:
+            status = child.wait()
+        except (Ended, KeyboardInterrupt):
+            child.terminate()
+            child.wait()
+            raise
+    return status if status >= 0 else 128 - status
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:

@@ -87,6 +87,8 @@ def _run(words: list[str]) -> int:
     if first == "help":
         return _help(words[1])
     name, loaded, rest = command_of(words)
+    if loaded.spec is TRAIN and (status := dialects.hand_over(rest)) is not None:
+        return status
     with train.telling_others(rest) if loaded.spec is TRAIN else contextlib.nullcontext():
         arguments, rest = parse(loaded, name, rest)
         try:

@@ -113,7 +113,7 @@ class TrainCommand:
             text = (
                 f"starting {config.nproc_per_node} rank(s) on this node, backend {config.backend}"
             )
-            if config.nodes_are_numbered:
+            if config.nnodes > 1:
                 text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
             crowded = crowding(int(config.nproc_per_node or 1))
             print(f"{text}; {crowded}" if crowded else text, flush=True)

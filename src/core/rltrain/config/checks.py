@@ -113,27 +113,12 @@ def ranks(name: str, value: Any) -> int | str | None:
         raise _wrong(name, value, "a number from 1, gpu, cpu or auto") from None
 
 
-class NodeRange(int):
-    """A number of nodes that may be away in part: the largest number, written MIN:MAX."""
-
-    least: int
-    """The smallest number."""
-
-    def __str__(self) -> str:
-        return f"{self.least}:{int(self)}"
-
-
 def nodes(name: str, value: Any) -> int:
-    """Return a number of nodes; a `NodeRange` for MIN:MAX."""
-    least, colon, most = str(value).partition(":")
-    try:
-        found = NodeRange(integer(1)(name, most or least))
-        found.least = integer(1)(name, least)
-    except UsageError:
-        raise _wrong(name, value, "a number from 1, or MIN:MAX, such as 1:4") from None
-    if (colon and not most) or found.least > found:
-        raise _wrong(name, value, "a number from 1, or MIN:MAX, such as 1:4")
-    return found if found.least < found else int(found)
+    """Return a number of nodes."""
+    if re.fullmatch(r"\d+:\d+", str(value)):
+        text = "give one number; nodes that come and go are torchrun's."
+        raise UsageError(f"{flag(name)} {value}: {text}")
+    return int(integer(1)(name, value))
 
 
 def num_gpus(name: str, value: Any) -> int | str:

@@ -204,9 +204,7 @@ class Options(Generic[Unset, Word]):
     enable_cameras: bool = PLACE.switch(
         START | KEPT, "start Isaac Sim so that cameras render; other simulators need no flag"
     )
-    nnodes: int = NODES.option(
-        1, START | RANKS, "number of nodes; or MIN:MAX, if nodes may come and go", checks.nodes
-    )
+    nnodes: int = NODES.option(1, START | RANKS, "number of nodes", checks.nodes)
     node_rank: int | Unset = NODES.number(
         None,
         NODE | RANKS | MEETING,
@@ -241,29 +239,13 @@ class Options(Generic[Unset, Word]):
         names="host",
         replaces=("master_addr", "master_port"),
     )
-    rdzv_backend: str | None = NODES.named(
-        None,
-        RANKS | MEETING,
-        "rendezvous: static, c10d or etcd-v2",
-        checks.one_of("static", "c10d", "etcd", "etcd-v2"),
-    )
-    rdzv_endpoint: str | None = NODES.option(
-        None, RANKS | MEETING, "address of the rendezvous", metavar="HOST:PORT", names="host"
-    )
-    rdzv_id: str | None = NODES.option(
-        None,
-        RANKS | MEETING,
-        "name of the run at the rendezvous, the same on every node",
-        metavar="ID",
-        names="text",
-    )
     local_addr: str | None = NODES.option(
         None,
         NODE | RANKS | MEETING,
-        "address of this node at the rendezvous",
+        "address of this node",
         checks.address,
         names="host",
-        default_text="the one from which it reaches the rendezvous",
+        default_text="the one from which it reaches node 0",
     )
     join_timeout: int = NODES.number(
         300, NODE | RANKS, "seconds until all nodes and ranks must have met", 1, metavar="SECONDS"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Never
 
 from rltrain.config.declare import settled
-from rltrain.config.options import AMOUNT, NODE, RANKS, RUN, START, Options
+from rltrain.config.options import AMOUNT, NODE, RUN, START, Options
 
 
 def endpoint(host: str, port: int) -> str:
@@ -35,8 +35,6 @@ class Placement(Options[Never, Never]):
 
     device_kind: str = settled("cpu", RUN | NODE)
     """The kind of the ranks' devices."""
-    min_nodes: int | None = settled(None, START | RANKS)
-    """Number of nodes on which the run goes on while the others are away; None: all of them."""
 
     def __post_init__(self) -> None:
         """Set what nothing has chosen."""
@@ -47,21 +45,8 @@ class Placement(Options[Never, Never]):
 
     @property
     def endpoint(self) -> str:
-        """Where the nodes meet, host:port: on node 0, or the user's rendezvous."""
-        return self.rdzv_endpoint or endpoint(self.master_addr, self.master_port)
-
-    @property
-    def meeting_point(self) -> tuple[str, int]:
-        """Host and port of `endpoint`."""
-        host, _, port = self.endpoint.rpartition(":")
-        if not host or not port.isdecimal():
-            return self.endpoint.strip("[]"), self.master_port
-        return host.strip("[]"), int(port)
-
-    @property
-    def nodes_are_numbered(self) -> bool:
-        """Whether there are several nodes, and each knows its number before they meet."""
-        return self.nnodes > 1 and self.rdzv_backend in (None, "static")
+        """Where the nodes meet, host:port: on node 0."""
+        return endpoint(self.master_addr, self.master_port)
 
     @property
     def on_several_ranks(self) -> bool:

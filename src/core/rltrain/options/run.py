@@ -87,11 +87,6 @@ class RunOptions(Options[None, str]):
         replaces=("video.interval",),
     )
 
-    @property
-    def min_nodes(self) -> int | None:
-        """The smallest number of nodes, if --nnodes is a range."""
-        return self.nnodes.least if isinstance(self.nnodes, checks.NodeRange) else None
-
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RunOptions:
         """Check types and ranges, and return the options; None means the default.

@@ -143,9 +143,8 @@ def _agree(a: StartedRank | StartedNode, b: StartedRank | StartedNode) -> bool:
 
 
 def _numbered(requested: RunOptions) -> bool:
-    """Whether the user has numbered the nodes, or they number themselves."""
-    by_hand = requested.nnodes > 1 and requested.node_rank is not None
-    return by_hand or requested.rdzv_endpoint is not None
+    """Whether the user has numbered the nodes."""
+    return requested.nnodes > 1 and requested.node_rank is not None
 
 
 def _starts_ranks(requested: RunOptions) -> bool:

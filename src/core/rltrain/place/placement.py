@@ -58,11 +58,6 @@ def place(
     if requested.distributed or requested.launcher is not None:
         launcher = choose_launcher(requested, backend, registry).name
     placement = unplaced(requested, backend.name, kind)
-    if joined and requested.min_nodes is not None:
-        raise UsageError(
-            f"--nnodes {requested.nnodes}: {requested.cluster} has started the ranks already. "
-            "Leave it out; or start rltrain itself once on each node."
-        )
     for name in ("virtual_local_rank", "max_restarts"):
         if getattr(requested, name) and (joined or not requested.distributed):
             instead = f"Give it to {requested.cluster}" if joined else "Add --distributed"
@@ -149,8 +144,6 @@ def unplaced(requested: RunOptions, backend: str, kind: str) -> Placement:
         "device_kind": kind,
         "gpu_ids": requested.gpu_ids if isinstance(requested.gpu_ids, tuple) else None,
         "launcher": None,
-        "nnodes": int(requested.nnodes),
-        "min_nodes": requested.min_nodes,
         "node_rank": requested.node_rank or 0,
         "nproc_per_node": None,
     }
@@ -162,11 +155,6 @@ def choose_launcher(
 ) -> LauncherSpec:
     """Return the requested launcher, or the backend's own."""
     spec = of_framework(requested, registry, LauncherSpec, "launcher", backend.name)
-    if requested.min_nodes is not None and ("min_nodes" in spec.lacks or spec.starts_nodes):
-        raise UsageError(
-            f"--nnodes {requested.nnodes}: the launcher {spec.name} needs a fixed number of nodes. "
-            "Give one number, or choose a launcher whose nodes may come and go (--launcher)."
-        )
     defaults = RunOptions()
     for name in (*spec.lacks, *(scoped(RunOptions, Scope.MEETING) if spec.starts_nodes else ())):
         value = getattr(requested, name)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.config import checks
-from rltrain.config.checks import NodeRange, flag
+from rltrain.config.checks import flag
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions, overlay
@@ -51,11 +51,6 @@ def check_resume(requested: RunOptions, registry: Registry) -> None:
     """Refuse to go on with a run where that cannot work."""
     if requested.resume is None:
         return
-    if isinstance(requested.nnodes, NodeRange):
-        raise UsageError(
-            f"--resume and --nnodes {requested.nnodes}: nodes that come and go find their newest "
-            "checkpoint by --rdzv-id. Leave --resume out, and type the run's command again."
-        )
     name = requested.launcher
     if name is not None and registry.get(LauncherSpec, name).starts_nodes:
         raise UsageError(
@@ -68,11 +63,6 @@ def _options_of(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a run that are taken, plugins' by dotted key."""
     trusted = bool(given.get("trust_run"))
     saved = read_file(run.path, run.path / "config.yaml", "--resume", trusted)
-    if run.config.get("min_nodes") is not None:
-        raise UsageError(
-            f"--resume {run.path}: the nodes of this run come and go, and find its newest "
-            "checkpoint by --rdzv-id. Type its command again."
-        )
     for name in (*scoped(RunOptions, Scope.ORIGIN), "cluster"):  # Another one may start it now.
         saved.pop(name, None)
     found = take(run.path, saved, given, discover(checks.names("", given.get("no_plugins", ()))))

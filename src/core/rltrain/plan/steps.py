@@ -16,7 +16,6 @@ from rltrain.errors import UsageError
 from rltrain.launch.preflight import made_here
 from rltrain.options import agent as agents
 from rltrain.options.run import RunOptions
-from rltrain.place.elastic import settle_nodes
 from rltrain.place.placement import check_shown, of_framework, place
 from rltrain.plan import files, libraries, refusals, resuming, sizes, tasks
 from rltrain.plan.draft import Draft
@@ -39,7 +38,6 @@ def read_options(draft: Draft) -> Draft:
     requested = RunOptions.from_mapping(options)
     registry = discover(requested.no_plugins, draft.environ)
     resuming.check_resume(requested, registry)
-    requested = settle_nodes(requested)
     return draft.with_(
         options=options, requested=requested, registry=registry, checkpoint=checkpoint
     )

@@ -121,10 +121,7 @@ def _ranks(plan: Plan) -> str:
     if world is None:
         text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
         text += ", each sees its own GPU only" if config.virtual_local_rank else ""
-        if config.min_nodes is not None:
-            text += f"; one of {config.min_nodes} to {config.nnodes} nodes"
-            text += f", meeting at {config.endpoint}"
-        elif config.nnodes > 1:
+        if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""
             text += f", meeting at {config.endpoint}"
@@ -143,8 +140,6 @@ def _gpus(plan: Plan) -> Iterator[tuple[str, str]]:
     here = int(config.nproc_per_node or 1) if world is None else world.local_world_size
     if world is not None and config.gpu_ids is None:
         return  # The row on ranks has this one's GPU; others may see another.
-    if world is None and config.nnodes > 1 and not config.nodes_are_numbered:
-        return  # Which ranks are here is settled when nodes meet.
     first = config.node_rank * here if world is None else world.rank - world.local_rank
     gpus = config.gpu_ids or range(here)
     texts = []
@@ -177,7 +172,7 @@ def _network(plan: Plan) -> Iterator[tuple[str, str]]:
     network = plan.registry.get(BackendSpec, config.backend).network
     if network is None or nodes < 2 or plan.starts_nodes:
         return
-    host = config.meeting_point[0] if world is None else os.environ.get("MASTER_ADDR", "")
+    host = config.master_addr if world is None else os.environ.get("MASTER_ADDR", "")
     if text := load_object(network)(host, nodes):
         yield "network", text
 
@@ -195,8 +190,7 @@ def _experience(plan: Plan) -> str:
     if plan.iteration is None:
         return "set by the library's options"
     ranks = number_of_ranks(plan.config, plan.world)
-    text = plan.iteration.experience(plan.config.num_envs, ranks)
-    return text if plan.config.min_nodes is None else f"{text}, with all nodes"
+    return plan.iteration.experience(plan.config.num_envs, ranks)
 
 
 def _mini_batches(plan: Plan, iteration: Iteration) -> str:
@@ -221,5 +215,4 @@ def _environments(plan: Plan) -> str:
     ranks = number_of_ranks(config, plan.world)
     each = config.num_envs
     lengths = ", first episodes of random lengths" if config.random_lengths else ""
-    away = "" if config.min_nodes is None else " with all nodes"
-    return f"{each} a rank, {each * ranks} in all{away}{lengths}"
+    return f"{each} a rank, {each * ranks} in all{lengths}"

@@ -118,7 +118,8 @@ def guarded(
         except Exception as error:
             if is_strict():
                 raise
-            raise PluginError(f"{label} raises {in_a_line(error)}. {remedy}".rstrip()) from error
+            text = f"{label} raises {in_a_line(error).rstrip('.')}. {remedy}"
+            raise PluginError(text.rstrip()) from error
         if returns and not isinstance(answer, returns):
             *names, got = [x.__name__.removesuffix("Type") for x in (*returns, type(answer))]
             wanted = " or ".join(names)

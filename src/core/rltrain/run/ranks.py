@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rltrain.config import Placement, RunConfig
-from rltrain.plugins.options import make_plugin
+from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LauncherSpec
 from rltrain.storage.checkpoint import Checkpoint
@@ -51,7 +51,7 @@ def launcher_of(placement: Placement, registry: Registry) -> Launcher:
     """Return the launcher that was chosen."""
     name = placement.launcher
     assert name is not None, "a run whose ranks have not been started has a launcher"
-    launcher: Launcher = make_plugin(registry.get(LauncherSpec, name), placement.plugins)
+    launcher: Launcher = RunPlugins().choose(registry.get(LauncherSpec, name), placement.plugins)
     return launcher
 
 

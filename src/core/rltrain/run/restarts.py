@@ -59,7 +59,7 @@ class _Failure:
 
 def restarts_here(config: Placement) -> bool:
     """Whether ranks are started again by this process; several nodes need a launcher that does."""
-    return config.max_restarts > 0 and config.nnodes == 1 and config.rdzv_endpoint is None
+    return config.max_restarts > 0 and config.nnodes == 1
 
 
 def with_restarts(config: RunConfig, iterations: int | None, attempt: Attempt) -> TrainResult:

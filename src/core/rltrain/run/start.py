@@ -87,7 +87,7 @@ def _start(plan: Plan, config: RunConfig) -> TrainResult:
         return launcher_of(config, plan.registry).launch(config, of_node)
     apply_saved_variables(config, plan.world)
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
-        wait_for_host(config.meeting_point[0], config.join_timeout)
+        wait_for_host(config.master_addr, config.join_timeout)
     if plan.world is None:
         make_room()
         if restarts_here(config):

@@ -47,8 +47,6 @@ def checkup(
         1 if there is a problem, else 0.
     """
     requested = RunOptions.from_mapping({**options, "distributed": True})
-    if requested.min_nodes is not None:
-        raise UsageError(f"--nnodes {requested.nnodes}: say on how many nodes to start ranks now.")
     registry = discover(requested.no_plugins)
     library = options.get("library")
     _check_names(requested, library, registry)
@@ -88,7 +86,7 @@ def _checks(
     settled = placement or requested
     starts = placed is None and settled.node_rank == 0
     several = placed.num_nodes > 1 if isinstance(placed, World) else settled.nnodes > 1
-    master = _master(settled)
+    master = settled.master_addr, settled.master_port
     return [
         ("Versions", lambda: versions(registry, library)),
         ("Devices", lambda: devices(os.environ, registry, requested.framework, report)),
@@ -131,14 +129,6 @@ def _placed(requested: RunOptions, registry: Registry) -> tuple[Placement | None
         # The default for one core is one rank, which has no peer to talk to.
         placement = dataclasses.replace(placement, nproc_per_node=2)
     return placement, world
-
-
-def _master(settled: Placement | RunOptions) -> tuple[str, int]:
-    """Return host and port at which the ranks meet."""
-    if settled.rdzv_endpoint is None:
-        return settled.master_addr, settled.master_port
-    host, _, port = settled.rdzv_endpoint.rpartition(":")
-    return host.strip("[]"), int(port) if port.isdigit() else settled.master_port
 
 
 def _as_json(sections: Iterable[Section], status: int) -> dict[str, Any]:

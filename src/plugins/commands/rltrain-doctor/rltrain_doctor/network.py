@@ -70,7 +70,7 @@ def _own_name(several: bool) -> Finding:
     text = f"{name} is {', '.join(addresses)}"
     if several and all(map(_is_loopback, addresses)):
         text += ": other nodes cannot reach this address"
-        hint = "Use --rdzv-backend static (the default), or fix /etc/hosts: c10d uses the name."
+        hint = "Fix /etc/hosts if torchrun's c10d rendezvous is to use the name."
         return warning("host name", text, hint, host=name, addresses=addresses)
     return ok("host name", text, host=name, addresses=addresses)
 

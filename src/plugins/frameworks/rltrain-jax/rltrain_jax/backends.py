@@ -88,7 +88,7 @@ class _JaxBackend:
             set_gloo_address("127.0.0.1")
         elif world.world_size > 1:
             host, port = coordinator(config, os.environ)
-            rank = Member("rank", world.rank, world.world_size, run=config.rdzv_id or "")
+            rank = Member("rank", world.rank, world.world_size)
             meet(rank, host, port, config.join_timeout)
             address = endpoint(host, port)
             without_proxy(host, os.environ)

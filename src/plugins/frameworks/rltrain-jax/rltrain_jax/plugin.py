@@ -46,10 +46,7 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_jax.processes:ProcessesLauncher",
             frameworks=("jax", "torch"),
             refuse="rltrain_nodes:refuse",
-            lacks=(
-                *("min_nodes", "rdzv_backend", "rdzv_endpoint", "rdzv_id", "local_addr"),
-                "max_restarts",
-            ),
+            lacks=("local_addr", "max_restarts"),
             summary="the standard library's processes",
         ),
         ClusterSpec(

@@ -135,7 +135,7 @@ def _meet(world: World, config: Placement) -> None:
         return
     # The agent's own store listens at the address.
     if world.world_size > 1 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
-        rank = Member("rank", world.rank, world.world_size, run=config.rdzv_id or "")
+        rank = Member("rank", world.rank, world.world_size)
         port = int(os.environ.get("MASTER_PORT", config.master_port))
         meet(rank, _master(config), port, config.join_timeout)
 

@@ -32,7 +32,7 @@ from rltrain.launch import (
 )
 from rltrain.types import TrainResult
 from rltrain.watch import hang_watch
-from rltrain_nodes import can_listen, connected_nodes, is_loopback, reachable_address
+from rltrain_nodes import connected_nodes, reachable_address
 from rltrain_torch.children import Children
 from rltrain_torch.compat import optional
 from rltrain_torch.mps import served
@@ -115,12 +115,9 @@ class ElasticLauncher:
             rank, process = next(iter(error.failures.items()))
             failed = children.failure(rank, process.exitcode)
         except RendezvousError as error:
-            flags = "--node-rank, --master-addr and --master-port"
-            if config.rdzv_endpoint is not None:
-                flags = "--rdzv-endpoint and --rdzv-id"
             failed = UsageError(
-                f"The nodes did not find each other at {_endpoint(config)}: {error} Check "
-                f"--nnodes, {flags} on every node."
+                f"The nodes did not find each other at {config.endpoint}: {error} Check --nnodes, "
+                "--node-rank, --master-addr and --master-port on every node."
             )
         except BaseException:
             children.abandon()
@@ -187,76 +184,31 @@ def launch_config(config: Placement, reports: Path, *looks: Callable[[], None]) 
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs
     from torch.distributed.launcher.api import LaunchConfig
 
-    from rltrain_torch import attended
+    from rltrain_torch import alone, attended
 
-    alone = config.nnodes == 1 and config.rdzv_endpoint is None
-    backend, settings = _rendezvous(config, alone)
-    settings = {**settings, "of": backend, "looks": looks}
+    if config.nnodes == 1:
+        # Any free port, so that two runs on one machine do not collide.
+        endpoint, address, run_id = "127.0.0.1:0", "127.0.0.1", uuid.uuid4().hex
+        settings: dict[str, Any] = {"of": alone.register()}
+    else:
+        # Host names often do not resolve, in particular a laptop's own.
+        address = reachable_address(config.master_addr, 2) or config.master_addr
+        endpoint, run_id = config.endpoint, "rltrain"
+        settings = {"of": "static", "rank": config.node_rank}
     return LaunchConfig(
-        min_nodes=config.min_nodes or config.nnodes,
+        min_nodes=config.nnodes,
         max_nodes=config.nnodes,
         nproc_per_node=int(config.nproc_per_node or 1),
-        run_id=config.rdzv_id or (uuid.uuid4().hex if alone else "rltrain"),
+        run_id=run_id,
         rdzv_backend=attended.register(),
-        rdzv_endpoint=_endpoint(config),
-        rdzv_configs=settings,
+        rdzv_endpoint=endpoint,
+        rdzv_configs={**settings, "looks": looks},
         max_restarts=config.max_restarts,
         start_method="forkserver",
         logs_specs=DefaultLogsSpecs(log_dir=str(reports)),
-        local_addr=_local_address(config, alone),
+        local_addr=config.local_addr or address,
         **optional(shutdown_timeout=SHUTDOWN_TIMEOUT, signals_to_handle=_OF_TORCH),
     )
-
-
-def rendezvous_of(config: Placement) -> Any:
-    """Return torch elastic's parameters of the rendezvous of several nodes."""
-    from torch.distributed.elastic.rendezvous import RendezvousParameters
-
-    backend, settings = _rendezvous(config, alone=False)
-    return RendezvousParameters(
-        backend,
-        config.endpoint,
-        config.rdzv_id or "rltrain",
-        config.min_nodes or config.nnodes,
-        config.nnodes,
-        _local_address(config, alone=False),
-        **settings,
-    )
-
-
-def _local_address(config: Placement, alone: bool) -> str | None:
-    """Return this node's address. Host names often do not resolve, in particular a laptop's own."""
-    found = "127.0.0.1" if alone else reachable_address(config.meeting_point[0], 2)
-    return config.local_addr or found
-
-
-def _rendezvous(config: Placement, alone: bool) -> tuple[str, dict[str, Any]]:
-    """Return the name of a rendezvous, and its settings."""
-    if alone:
-        from rltrain_torch import alone as lone
-
-        return lone.register(), {}
-    backend = config.rdzv_backend or "static"
-    if backend == "static":
-        return backend, {"rank": config.node_rank}
-    timeout = config.join_timeout
-    settings: dict[str, Any] = {"join_timeout": timeout, "read_timeout": timeout}
-    host, port = config.meeting_point
-    # torch recognizes its own machine by name, and Debian gives that name another address. Where
-    # it does, it also gives way to a second launcher on one machine.
-    if config.nnodes > 1 and not is_loopback(host) and can_listen(host, port):
-        settings["is_host"] = True
-    if backend == "c10d" and config.nnodes > 1:
-        from rltrain_torch import rendezvous
-
-        return rendezvous.register(), {**rendezvous.SETTINGS, **settings}
-    return backend, settings
-
-
-def _endpoint(config: Placement) -> str:
-    if config.nnodes == 1 and config.rdzv_endpoint is None:
-        return "127.0.0.1:0"  # Any free port, so that two runs on one machine do not collide.
-    return config.endpoint
 
 
 @contextlib.contextmanager

@@ -48,7 +48,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="elastic",
             factory="rltrain_torch.elastic:ElasticLauncher",
             frameworks=("torch",),
-            refuse="rltrain_torch.refusing:refuse",
+            refuse="rltrain_nodes:refuse",
             summary="torch elastic, with a preloaded forkserver",
         ),
         GradientSyncSpec(

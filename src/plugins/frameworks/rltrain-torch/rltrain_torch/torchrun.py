@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from rltrain.config import RunConfig
 from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
 from rltrain.types import World
+from rltrain_torch.devices import count_cuda
 
 _DEST = "torchrun "
 """How the names of the parsed settings begin."""
@@ -59,9 +61,24 @@ _SETTINGS = [
 ]
 
 
+_SELVES = (
+    "Type torchrun's line: torchrun --nnodes N --nproc-per-node N --rdzv-backend c10d "
+    "--rdzv-endpoint HOST:PORT --rdzv-id ID -m rltrain ... --distributed"
+)
+_OF_TORCHRUN = (
+    *("nnodes", "nproc-per-node", "num-gpus", "node-rank", "master-addr", "master-port"),
+    *("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "local-addr", "max-restarts"),
+)
+"""Flags that torchrun gets where it starts the ranks."""
+
 _BY_TORCHRUN = "Leave it out, or let torchrun start the ranks: torchrun ... -m rltrain ..."
 _REFUSED = refusals(
     [
+        (
+            "rdzv-backend rdzv-endpoint rdzv-id",
+            "nodes that number themselves are torchrun's.",
+            _SELVES,
+        ),
         (
             "m module no-python run-path",
             "the ranks run rltrain, not a script. (Hydra's -m: type a command for each value.)",
@@ -124,11 +141,60 @@ def _check_standalone(config: RunConfig, world: World | None) -> None:
     nodes = world.num_nodes if world is not None else config.nnodes
     if nodes > 1:
         raise UsageError(f"--standalone: the run is on {nodes} nodes. Leave one of the two out.")
-    if config.rdzv_endpoint is not None:
-        raise UsageError(
-            f"--standalone and --rdzv-endpoint {config.rdzv_endpoint} contradict each other. "
-            "Give one of the two."
-        )
 
 
-DIALECT = Dialect(program="torchrun", refuses=_REFUSED, add_flags=_add_flags, remarks=_remarks)
+def _hands_over(words: list[str]) -> list[str] | None:
+    """Return torchrun's command line for nodes that number themselves, or come and go."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    for name in _OF_TORCHRUN:
+        parser.add_argument(f"--{name}")
+    flags = (word.partition("=") for word in words)
+    dashed = [
+        (name.replace("_", "-") if name.startswith("--") else name) + equals + value
+        for name, equals, value in flags
+    ]
+    try:
+        known, rest = parser.parse_known_args(dashed)
+    except argparse.ArgumentError:  # A value is missing: `train` says so.
+        return None
+    given = {name: value for name, value in vars(known).items() if value is not None}
+    comes_and_goes = re.fullmatch(r"\d+:\d+", given.get("nnodes", "")) is not None
+    if not comes_and_goes and not given.keys() & {"rdzv_backend", "rdzv_endpoint", "rdzv_id"}:
+        return None
+    _check_rendezvous(given, comes_and_goes)
+    ranks = given.pop("num_gpus", None) or max(count_cuda(), 1)
+    given = {"rdzv_backend": "c10d", "nproc_per_node": str(ranks)} | given
+    of_torch = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+    if comes_and_goes:  # Ranks that start again go on from the newest checkpoint.
+        rest = [*rest, "--auto-resume", "--run-name", given["rdzv_id"]]
+    command = [sys.executable, "-m", "torch.distributed.run", *of_torch]
+    return [*command, "-m", "rltrain", "train", *rest, "--distributed"]
+
+
+def _check_rendezvous(given: Mapping[str, str], comes_and_goes: bool) -> None:
+    """Refuse what torchrun would answer with a traceback."""
+    nodes, backend = given.get("nnodes", "1"), given.get("rdzv_backend", "c10d")
+    least, _, most = nodes.rpartition(":")
+    if comes_and_goes and not 0 < int(least) <= int(most):
+        raise UsageError(f"--nnodes {nodes}: must be MIN:MAX, such as 1:4.")
+    if backend not in (known := ("static", "c10d", "etcd", "etcd-v2")):
+        raise UsageError(f"--rdzv-backend {backend}: must be one of {', '.join(known)}.")
+    for name, metavar, meaning in (
+        ("rdzv_endpoint", "HOST:PORT", "where the nodes meet; that node must stay"),
+        ("rdzv_id", "ID", "the run's name, the same on every node"),
+    ):
+        if name not in given and nodes != "1":
+            flag = name.replace("_", "-")
+            raise UsageError(f"--nnodes {nodes}: add --{flag} {metavar}, {meaning}.")
+    endpoint = given.get("rdzv_endpoint", "a:1")
+    if not re.fullmatch(r"(\[[^\[\]]+\]|[^:\[\]]+):\d+", endpoint):
+        raise UsageError(f"--rdzv-endpoint {endpoint}: must be HOST:PORT, such as 10.0.0.1:29500.")
+
+
+DIALECT = Dialect(
+    program="torchrun",
+    hands_over=_hands_over,
+    refuses=_REFUSED,
+    add_flags=_add_flags,
+    remarks=_remarks,
+)

@@ -68,22 +68,10 @@ def test_what_ranks_are_forked_from_is_imported_without_cuda_or_a_thread(device,
 
 
 def test_a_node_has_the_address_that_the_user_names(tmp_path):
-    nodes = make_config(
-        distributed=True,
-        nnodes=2,
-        rdzv_backend="c10d",
-        rdzv_endpoint="127.0.0.1:29400",
-        local_addr="10.0.0.2",
-    )
-    assert launch_config(nodes, tmp_path, look).local_addr == "10.0.0.2"
-
-
-def test_torch_elastic_takes_a_range_of_nodes(tmp_path):
-    meeting = {"rdzv_backend": "c10d", "rdzv_endpoint": "127.0.0.1:29400", "rdzv_id": "mine"}
-    made = make_config(distributed=True, nproc_per_node=2, min_nodes=1, nnodes=4, **meeting)
-    config = launch_config(made, tmp_path, look)
-    assert (config.min_nodes, config.max_nodes, config.run_id) == (1, 4, "mine")
-    assert (config.rdzv_configs["of"], config.rdzv_configs["join_timeout"]) == ("rltrain-c10d", 300)
+    nodes = make_config(distributed=True, nnodes=2, node_rank=1, local_addr="10.0.0.2")
+    config = launch_config(nodes, tmp_path, look)
+    assert (config.min_nodes, config.max_nodes, config.local_addr) == (2, 2, "10.0.0.2")
+    assert (config.rdzv_configs["of"], config.rdzv_configs["rank"]) == ("static", 1)
 
 
 SIGNALED_LATE = """

@@ -20,12 +20,9 @@ def kubeflow(environ: Mapping[str, str]) -> StartedNode | None:
         return None
     names = ("PET_NNODES", "PET_NODE_RANK")
     if ":" in count or not environ.get("PET_NODE_RANK"):
-        endpoint = environ.get("PET_RDZV_ENDPOINT", "HOST_OF_NODE_0:29400")
         raise UsageError(
-            f"{shown(environ, names)}: rltrain cannot tell which node this is. For nodes that "
-            f"number themselves add --nnodes {count} --rdzv-backend c10d --rdzv-endpoint "
-            f"{endpoint} --rdzv-id {environ.get('PET_RDZV_ID', 'NAME')}; or let torchrun start the "
-            "ranks: torchrun -m rltrain ..."
+            f"{shown(environ, names)}: rltrain cannot tell which node this is. Nodes that number "
+            "themselves are torchrun's: torchrun -m rltrain ..."
         )
     nodes, node = read_numbers(environ, *names)
     return StartedNode(

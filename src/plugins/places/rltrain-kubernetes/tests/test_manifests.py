@@ -323,7 +323,7 @@ WRONG = [
         f"{JOB} -- {GPUS} --coordinator-address a:1",
         "--coordinator-address: Kubernetes numbers the pods",
     ),
-    (f"{JOB} -- {GPUS} --rdzv-backend c10d", "--rdzv-backend: Kubernetes numbers the pods"),
+    (f"{JOB} -- {GPUS} --rdzv-backend c10d", "--rdzv-backend: nodes that number"),
     (f"{JOB} -- {GPUS} --cluster none", "--cluster: Kubernetes numbers the pods"),
     (f"{JOB} -- {GPUS} --launcher elastic", "--launcher: Kubernetes starts the nodes"),
     (f"{JOB} --volume runs:/runs -- {GPUS} --log-root logs", "--log-root logs: is not on the vol"),

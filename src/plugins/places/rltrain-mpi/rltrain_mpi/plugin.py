@@ -31,7 +31,7 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_mpi.launcher:MpiLauncher",
             options="rltrain_mpi.options:MpiOptions",
             frameworks=("torch",),
-            lacks=("min_nodes", "max_restarts"),
+            lacks=("max_restarts",),
             summary="mpiexec, on one node",
         ),
     ]

@@ -12,14 +12,11 @@ that misses one waits for many minutes, and does not say for whom.
 A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
 """
 
-from rltrain_nodes.calling import waiting_for
 from rltrain_nodes.meeting import meet
 from rltrain_nodes.messages import Member
 from rltrain_nodes.network import (
     NCCL_FALLBACKS,
-    can_listen,
     choose_nccl_interface,
-    end_when_silent,
     hold_port,
     interface_towards,
     interfaces,
@@ -29,18 +26,16 @@ from rltrain_nodes.network import (
     reachable_address,
 )
 from rltrain_nodes.places import connected_nodes, refuse
-from rltrain_nodes.sealing import own_sockets, seal, sealed_afterwards
+from rltrain_nodes.sealing import seal, sealed_afterwards
 from rltrain_nodes.signals import CaughtSignals, caught_signals
 
 __all__ = [
     "NCCL_FALLBACKS",
     "CaughtSignals",
     "Member",
-    "can_listen",
     "caught_signals",
     "choose_nccl_interface",
     "connected_nodes",
-    "end_when_silent",
     "hold_port",
     "interface_towards",
     "interfaces",
@@ -48,10 +43,8 @@ __all__ = [
     "meet",
     "network_of_gloo",
     "network_of_nccl",
-    "own_sockets",
     "reachable_address",
     "refuse",
     "seal",
     "sealed_afterwards",
-    "waiting_for",
 ]

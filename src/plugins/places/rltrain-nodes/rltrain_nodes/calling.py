@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
 import socket
 import sys
-import threading
 import time
-from collections.abc import Iterator
 
 from rltrain.config import endpoint
 from rltrain.launch import SECRET, say
@@ -56,7 +53,7 @@ def call(
             return connection, _introduced(connection, hello, key, patience, timeout)
         except messages.Unproven:
             failed = ValueError(
-                f"another run answers there, or {SECRET} or --rdzv-id is not the same on all nodes"
+                f"another run answers there, or {SECRET} is not the same on all nodes"
             )
             if not told:
                 print(f"{endpoint(host, port)}: {failed}", file=sys.stderr, flush=True)
@@ -107,27 +104,3 @@ class Waiting:
             return ""
         self._next = (waited // _THEN + 1) * _THEN
         return f"waiting for {what} ({waited:.0f} s of {self._timeout:g}, --join-timeout)"
-
-
-@contextlib.contextmanager
-def waiting_for(what: str, timeout: float) -> Iterator[None]:
-    """Say it while the context waits.
-
-    Args:
-        what: for whom it waits.
-        timeout: seconds after which the waiting ends.
-    """
-    waiting, over = Waiting(timeout), threading.Event()
-
-    def tell() -> None:
-        while not over.wait(1.0):
-            if line := waiting.due(what):
-                say(line)
-
-    thread = threading.Thread(target=tell, name="rltrain-waiting", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()

@@ -64,7 +64,7 @@ def gather(
     prove that it belongs to the run is ignored.
     """
     begin_meeting()
-    key = key_of(os.environ.get(SECRET, ""), member.run)
+    key = key_of(os.environ.get(SECRET, ""))
     if member.number == 0:
         return _wait_for_all(member, host, port, timeout, key)
     return [_report(member, host, port, timeout, key)]
@@ -114,7 +114,7 @@ def refuse(member: Member, host: str, port: int, words: str, patience: float) ->
 
     It tries for some seconds: the others may start later.
     """
-    key = key_of(os.environ.get(SECRET, ""), member.run)
+    key = key_of(os.environ.get(SECRET, ""))
     words = words[:_WORDS]
     if member.number != 0:
         with contextlib.suppress(NoAnswer):

@@ -4,8 +4,8 @@ Whoever reaches the port can send anything. Each function here takes bytes, and 
 are safe to use and to print, or raises `BadMessage`.
 
 Two that meet prove that they belong to the same run: each signs its message with a key, and with a
-number that the other has drawn. The key comes from the variable RLTRAIN_SECRET and the run's name.
-Without a secret the proof only keeps out what does not speak this protocol, and other runs.
+number that the other has drawn. The key comes from the variable RLTRAIN_SECRET. Without a secret
+the proof only keeps out what does not speak this protocol.
 """
 
 from __future__ import annotations
@@ -57,8 +57,6 @@ class Member:
     facts: Mapping[str, str] = field(default_factory=dict)
     """What must be the same for all, by its name in messages."""
     host: str = field(default_factory=socket.gethostname)
-    run: str = ""
-    """The run's name: those of another run are no members."""
 
     def __str__(self) -> str:
         return f"{self.kind} {self.number} ({self.host})"
@@ -94,9 +92,9 @@ class Answer:
     """For whom it still waits; then another answer follows."""
 
 
-def key_of(secret: str, run: str) -> bytes:
-    """Return the key of a run, by the secret of its nodes, which may be "", and its name."""
-    return hashlib.sha256(json.dumps(["rltrain", secret, run]).encode()).digest()
+def key_of(secret: str) -> bytes:
+    """Return the key of a run, by the secret of its nodes, which may be ""."""
+    return hashlib.sha256(json.dumps(["rltrain", secret]).encode()).digest()
 
 
 def pack_challenge(nonce: str) -> bytes:

@@ -24,8 +24,7 @@ def connected_nodes(config: Placement, reports: Path) -> contextlib.AbstractCont
     """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
 
     For `Launcher.launch`: a node that fails, or that nobody hears of any more, ends the run on all
-    nodes, and each says which one it was. On one node it does nothing. Nor does it where nodes have
-    no numbers before they meet: there the launcher's own rendezvous must watch them.
+    nodes, and each says which one it was. On one node it does nothing.
 
     Args:
         config: where the run runs.
@@ -35,7 +34,7 @@ def connected_nodes(config: Placement, reports: Path) -> contextlib.AbstractCont
         UsageError: a node is missing, or differs from node 0.
         RankFailed: another node failed, or was lost.
     """
-    if not config.nodes_are_numbered:
+    if config.nnodes == 1:
         return contextlib.nullcontext()
     facts = {
         "rltrain": importlib.metadata.version("rltrain"),
@@ -43,8 +42,8 @@ def connected_nodes(config: Placement, reports: Path) -> contextlib.AbstractCont
         "--backend": config.backend,
         "--launcher": str(config.launcher),
     }
-    node = Member("node", config.node_rank, config.nnodes, facts, run=config.rdzv_id or "")
-    return connected(node, *config.meeting_point, config.join_timeout, reports)
+    node = Member("node", config.node_rank, config.nnodes, facts)
+    return connected(node, config.master_addr, config.master_port, config.join_timeout, reports)
 
 
 def refuse(config: Placement, world: World | None, words: str) -> None:
@@ -58,19 +57,16 @@ def refuse(config: Placement, world: World | None, words: str) -> None:
         world: the rank's place; None for a node.
         words: why.
     """
-    run = config.rdzv_id or ""
     if world is None:
-        if not config.nodes_are_numbered:
+        if config.nnodes == 1:
             return
-        member = Member("node", config.node_rank, config.nnodes, run=run)
-        host, port = config.meeting_point
+        member = Member("node", config.node_rank, config.nnodes)
     else:
         # torchrun's agent, whose own store listens at the address, ends the others.
         if world.world_size == 1 or os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
             return
-        member = Member("rank", world.rank, world.world_size, run=run)
-        host, port = config.master_addr, config.master_port
+        member = Member("rank", world.rank, world.world_size)
     patience = _PATIENCE[member.kind]
     if member.number == 0:
         say(f"{one_line(words)}\nThe others are told so, for up to {patience:g} s.")
-    meeting.refuse(member, host, port, words, patience)
+    meeting.refuse(member, config.master_addr, config.master_port, words, patience)

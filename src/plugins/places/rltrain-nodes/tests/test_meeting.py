@@ -234,7 +234,7 @@ def test_a_wrong_member_that_may_be_a_stranger_does_not_end_the_meeting(monkeypa
 
 def test_a_member_that_leaves_is_missing_again():
     with waiting(*ranks(0, of=3)) as (port, outcome), ThreadPoolExecutor(1) as threads:
-        key = messages.key_of("", "")
+        key = messages.key_of("")
         with stranger_at(port, b"") as early:
             challenge = messages.parse_challenge(receive_line(early, 5))
             hello = messages.Hello(*ranks(1, of=3), "0" * 64)
@@ -260,7 +260,7 @@ def test_who_does_not_know_the_secret_is_ignored(monkeypatch, capsys, secret):
     monkeypatch.setenv(SECRET, "x")
     with waiting(*ranks(0, of=2)) as (port, outcome):
         monkeypatch.setenv(SECRET, secret)
-        why = "another run answers there, or RLTRAIN_SECRET or --rdzv-id is not the same on all"
+        why = "another run answers there, or RLTRAIN_SECRET is not the same on all"
         with pytest.raises(UsageError, match=rf"did not answer within 0\.5 s .*: {why}"):
             meet(*ranks(1, of=2), "127.0.0.1", port, 0.5)
         monkeypatch.setenv(SECRET, "x")
@@ -269,14 +269,6 @@ def test_who_does_not_know_the_secret_is_ignored(monkeypatch, capsys, secret):
     told = capsys.readouterr().err
     assert f"127.0.0.1:{port}: {why}" in told  # At once: there may be minutes left.
     assert "127.0.0.1 has connected and is none of this run's: it is of another run" in told
-
-
-def test_a_run_of_another_name_is_ignored():
-    with waiting(Member("node", 0, 2, host="a", run="mine")) as (port, outcome):
-        with pytest.raises(UsageError, match="another run answers there"):
-            meet(Member("node", 1, 2, host="b", run="yours"), "127.0.0.1", port, 0.5)
-        meet(Member("node", 1, 2, host="b", run="mine"), "127.0.0.1", port, 30.0)
-        assert outcome() is None
 
 
 def test_a_port_in_use_is_reported():

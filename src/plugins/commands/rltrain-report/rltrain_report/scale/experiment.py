@@ -148,8 +148,6 @@ def _check(options: Mapping[str, Any], requested: RunOptions, mode: str) -> None
     for name, why in _OURS.items():
         if name != "checkpoint" and options.get(name) is not None:
             raise UsageError(f"{flag(name)}: {why}. Leave it out.")
-    if requested.min_nodes is not None:
-        raise UsageError(f"--nnodes {options['nnodes']}: give one number, the most nodes.")
     if requested.seed < 0:
         raise UsageError("--seed -1: give the first seed, 0 or a larger number.")
     wrong = "total_envs" if mode == "weak" else "num_envs"
