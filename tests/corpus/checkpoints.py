@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -62,12 +62,9 @@ def trained(library: str, folder: Path, **changed: Any) -> Path:
 
 
 def outcomes(library: str, path: Path, folder: Path) -> tuple[str, str]:
-    """Return whether a file is trained on, and acts, or why it is refused before ranks start."""
+    """Return whether a file is trained on, and acts, or why it is refused."""
     # In this process: a child for each file would take most of the time.
-    with (
-        mock.patch("rltrain.plan.files.preflight", here),
-        mock.patch("rltrain.plan.loading.preflight", here),
-    ):
+    with mock.patch("rltrain.plan.files.preflight", here):
         return (
             came(lambda: train(library, path, folder)),
             came(lambda: act(library, path, folder)),
@@ -92,28 +89,19 @@ def train(library: str, path: Path, folder: Path) -> None:
     # Ranks that are to be started, of half as many environments each.
     options = run(library, folder, checkpoint=str(path))
     make_plan({**options, "distributed": True, "nproc_per_node": 2})
-    with late():
-        trained(library, folder / "after", checkpoint=str(path), max_iterations=3)
+    trained(library, folder / "after", checkpoint=str(path), max_iterations=3)
 
 
 def act(library: str, path: Path, folder: Path) -> None:
     options = run(library, folder, agent_config=None)
     options |= {"distributed": True, "nproc_per_node": 1}
     plan = plan_policy(Trained(Checkpoint(path), options, folder))
-    with late(), open_session(alone(plan.config), World(), plan.registry) as session:
+    with open_session(alone(plan.config), World(), plan.registry) as session:
         session.load_policy().act(session.reset(1))
 
 
 def alone(config: Any) -> Any:
     return dataclasses.replace(config, distributed=False, launcher=None, nproc_per_node=None)
-
-
-@contextlib.contextmanager
-def late() -> Iterator[None]:
-    try:
-        yield
-    except UsageError as error:
-        raise RuntimeError(str(error)) from error
 
 
 def files(folder: Path) -> dict[tuple[str, str], Path]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from rltrain_files.errors import RltrainError, UsageError, in_a_line, suggest
@@ -11,7 +11,6 @@ from rltrain_ranks.errors import EndedBySignal, PeerLost, RankFailed
 
 __all__ = [
     "DivergenceError",
-    "DoesNotFit",
     "EndedBySignal",
     "NonFiniteError",
     "PeerLost",
@@ -30,10 +29,6 @@ for _error in (RltrainError, UsageError, RankFailed, EndedBySignal, PeerLost):
 
 _LONGEST = 300
 """Characters of a library's message that a line repeats."""
-
-
-class DoesNotFit(UsageError):
-    """A checkpoint has other parts, or parts of other sizes, than the models of a run."""
 
 
 class StopTraining(Exception):
@@ -65,22 +60,18 @@ class NonFiniteError(RltrainError):
 
 
 @contextlib.contextmanager
-def fitting(
-    checkpoint: Path | None, refusal: Callable[[str], UsageError] = UsageError
-) -> Iterator[None]:
+def fitting(checkpoint: Path | None) -> Iterator[None]:
     """Turn what is raised while a checkpoint's content is taken over into a `UsageError`.
 
     Args:
         checkpoint: the file. A `UsageError` raised inside says the rest of the message.
-        refusal: its class: `DoesNotFit` where a policy's parts are loaded, and nothing is built.
-            The command then says so before ranks start.
     """
     try:
         yield
     except UsageError as error:
-        raise refusal(f"--checkpoint {checkpoint}: {error}") from error
+        raise UsageError(f"--checkpoint {checkpoint}: {error}") from error
     except Exception as error:
-        raise refusal(
+        raise UsageError(
             f"--checkpoint {checkpoint}: does not fit this run ({_first_of(error)}). Give the task "
             "and the agent options that it was trained with."
         ) from error

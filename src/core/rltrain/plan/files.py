@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
 from rltrain.launch.preflight import preflight
-from rltrain.plan.loading import check_fits
 from rltrain.plan.upgrades import changed_versions
 from rltrain.plugins.registry import Registry
 from rltrain.specs import BackendSpec, LibrarySpec
@@ -19,7 +18,7 @@ from rltrain.storage.finding import CHOICES, find_checkpoint
 from rltrain.storage.limits import over_by
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
-from rltrain.types import TaskInfo, World
+from rltrain.types import World
 from rltrain_files.reading import no_file
 from rltrain_files.terminal import note, one_line
 
@@ -45,7 +44,6 @@ def check_run_name(name: str | None) -> None:
 
 def resolve_files(
     config: RunConfig,
-    task: TaskInfo,
     registry: Registry,
     world: World | None,
     iterations: int | None,
@@ -65,9 +63,7 @@ def resolve_files(
     found = (found or find_checkpoint(config, note)) if root else None
     if found is None:
         return config, None
-    check_checkpoint(found, config, task, registry, world)
-    if not config.distributed:  # It would make its run folder first.
-        check_fits(found, config, task)
+    check_checkpoint(found, config, registry, world)
     # With --auto-resume, the ranks find that the run is over, all of them: that is no mistake.
     if not config.auto_resume:
         _check_limits(found, config, iterations)
@@ -90,16 +86,9 @@ def _check_limits(checkpoint: Checkpoint, config: RunConfig, iterations: int | N
 
 
 def check_checkpoint(
-    checkpoint: Checkpoint,
-    config: RunConfig,
-    task: TaskInfo,
-    registry: Registry,
-    world: World | None,
+    checkpoint: Checkpoint, config: RunConfig, registry: Registry, world: World | None
 ) -> None:
-    """Check that a file is a checkpoint of a run's library and framework.
-
-    Where ranks are to be started, check that it fits the run, too.
-    """
+    """Check that a file is a checkpoint of a run's library and framework."""
     # The launcher imports no framework, and a rank that joins may have to join first.
     joins_first = registry.get(BackendSpec, config.backend).joins_first
     in_child = config.distributed and (world is None or joins_first)
@@ -120,8 +109,6 @@ def check_checkpoint(
             f"--checkpoint {path}: was saved with {shown}, but this run uses {config.framework}, "
             f"whose models and optimizers differ. Give --framework {shown}."
         )
-    if in_child:
-        check_fits(checkpoint, config, task)
 
 
 def recognizes(library: LibrarySpec, path: str, trusted: bool, in_child: bool) -> bool:

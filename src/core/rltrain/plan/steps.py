@@ -198,7 +198,7 @@ def check_files(draft: Draft) -> Draft:
     if draft.gpus is not None:  # The files are on another machine.
         return draft
     total = iteration.iterations if iteration else config.max_iterations
-    where = (draft.task, draft.registry, draft.world)
+    where = (draft.registry, draft.world)
     config, checkpoint = files.resolve_files(config, *where, total, draft.checkpoint)
     return draft.with_(config=config, checkpoint=checkpoint)
 

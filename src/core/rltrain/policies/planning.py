@@ -42,7 +42,7 @@ def plan_policy(trained: Trained, environ: Mapping[str, str] = os.environ) -> Pl
     plan = plan_environments(trained.options, environ)
     config = dataclasses.replace(plan.config, checkpoint=str(trained.checkpoint))
     if plan.world is None or plan.world.is_root:
-        check_checkpoint(trained.checkpoint, config, plan.task, plan.registry, plan.world)
+        check_checkpoint(trained.checkpoint, config, plan.registry, plan.world)
     if trained.run is None and "agent_config" not in trained.options:
         _check_registered(trained.checkpoint, plan)
     return dataclasses.replace(plan, config=config)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rltrain.errors import DoesNotFit, fitting
+from rltrain.errors import fitting
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain_rl_games.actor import Actor, States
@@ -100,7 +100,7 @@ def load_policy(session: Session) -> RlGamesPolicy:
     # Weights are drawn, only to be replaced: the generator stays where it is.
     with fitting(path), _quiet(), torch.random.fork_rng(devices=[]):
         actor = build_actor(params, conversion)
-    with fitting(path, DoesNotFit):
+    with fitting(path):
         check_algorithm(weights, actor.KEYS)
         actor.load_weights(without_compiled_names(upgrade_checkpoint(weights)))
     actor.to(session.world.device).eval().requires_grad_(False)

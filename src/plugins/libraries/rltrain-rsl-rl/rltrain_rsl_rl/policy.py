@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rsl_rl.utils import resolve_callable
 
-from rltrain.errors import DoesNotFit, UsageError, fitting
+from rltrain.errors import UsageError, fitting
 from rltrain.options import get_dotted
 from rltrain.policy import PolicyModule
 from rltrain_rsl_rl.images import use_byte_models
@@ -89,7 +89,7 @@ def load_policy(session: Session) -> RslRlPolicy:
         model_class = resolve_callable(options[role].pop("class_name"))
         example = observations.convert(_blank(observations), "cpu")
         model = model_class(example, options["obs_groups"], role, actions.size, **options[role])
-    with fitting(session.checkpoint, DoesNotFit):
+    with fitting(session.checkpoint):
         model.load_state_dict(weights)
     return RslRlPolicy(model.to(device).eval(), groups, observations, actions.to(device))
 
@@ -137,7 +137,7 @@ def _weights(session: Session, role: str) -> Mapping[str, torch.Tensor]:
     what = "holds a student, but these are the agent options of a PPO"
     if "student_state_dict" not in state:
         what = f"is not one of rsl_rl: it holds {', '.join(map(str, state)) or 'nothing'}"
-    raise DoesNotFit(
+    raise UsageError(
         f"--checkpoint {path}: {what}. Give a checkpoint of rsl_rl, and the agent options of the "
         "run that wrote it."
     )

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.errors import DoesNotFit, UsageError, fitting
+from rltrain.errors import UsageError, fitting
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain.types import ArrayInfo
@@ -52,7 +52,7 @@ class SkrlPolicy(ABC):
         check_framework(path, self._actor.framework)
         saved = self.read(path, session.config.trust_checkpoint)
         modules = set(self._actor.agent.checkpoint_modules)
-        with fitting(path, DoesNotFit):
+        with fitting(path):
             saved, lacking = rename_parts(saved, modules)
             check_parts(set(saved), modules - lacking, self._options)
             self._actor.load(saved)
