@@ -18,12 +18,11 @@ ifdef PIP_FIND_LINKS
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 endif
 folders = $(patsubst %/pyproject.toml,%,$(sort $(wildcard $1/pyproject.toml)))
-# What the core stands on, and what stands on it.
-BASE := $(call folders,src/base/*)
+CORE_TESTS := tests/core tests/files tests/ranks
 PLUGINS := $(call folders,src/plugins/*/*)
 PACKAGES := $(subst -,_,$(notdir $(PLUGINS)))
 OF_LIBRARIES := $(subst -,_,$(notdir $(filter src/plugins/libraries/%,$(PLUGINS))))
-PROJECTS := pyproject.toml $(BASE:=/pyproject.toml) $(PLUGINS:=/pyproject.toml)
+PROJECTS := pyproject.toml $(PLUGINS:=/pyproject.toml)
 READY := $(VENV)/.ready
 TIMEOUT := timeout --kill-after=30
 # Tests that start no ranks: one worker per core.
@@ -38,7 +37,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch nodes adapters gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
+LIBRARIES := torch adapters gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3 mjlab-1.2
 SETS := $(RESOLVED) mjlab isaaclab-2.3
 python-oldest := 3.11
@@ -56,23 +55,23 @@ plugins = $(foreach name,$1,$(call plugin,$(name))[library])
 ALONE := $(filter-out $(SETS),$(patsubst rltrain-%,%,$(notdir $(PLUGINS))))
 mpi := $(call plugin,mpi)[library,mpich]
 # The commands, whose help the site shows, and what they need.
-COMMANDS := $(call plugins,adapters nodes devkit doctor play report)
+COMMANDS := $(call plugins,adapters devkit doctor play report)
 # Extras are named although `all` has them: only what is named gets its lowest version.
 play := $(call plugin,play)[evaluate,video]
 kits := $(call plugin,devkit)[testing]
-projects-oldest := .[all,jax,completion] $(BASE) $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
+projects-oldest := .[all,jax,completion] $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
 	$(call plugin,isaaclab) $(call plugin,mjlab) $(call plugin,torch)[export] $(call plugin,jax)[export] $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
-projects-torch-2.9 := .[all,jax] $(BASE) $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
+projects-torch-2.9 := .[all,jax] $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)
-projects-mjlab := .[all] $(BASE) $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
+projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # The oldest mjlab, with what projects pin beside it.
-projects-mjlab-1.2 := . $(BASE) $(play) $(kits) $(call plugin,torch)[export] \
-	$(call plugins,torch nodes adapters gymnasium rsl-rl console mjlab)
+projects-mjlab-1.2 := . $(play) $(kits) $(call plugin,torch)[export] \
+	$(call plugins,torch adapters gymnasium rsl-rl console mjlab)
 pins-mjlab-1.2 := mjlab==1.2.0 mujoco==3.5.0 mujoco-warp==3.5.0 warp-lang==1.12.0 torch==2.13.*
 # Without the extras, which would change what Isaac Lab pins.
-projects-isaaclab-2.3 := . $(BASE) $(kits) \
-	$(foreach name,torch nodes adapters gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
+projects-isaaclab-2.3 := . $(kits) \
+	$(foreach name,torch adapters gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
 	$(call plugins,tensorboard tracking)
 projects-isaaclab-3 := $(projects-isaaclab-2.3) $(call plugin,play)[video] $(call plugins,jax) $(call plugin,skrl)[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl
@@ -117,7 +116,7 @@ help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
 	@echo "make test       set up, lint, the fast tests, a sample of those that take seconds, and real ranks"
 	@echo "make test-fast  make test without what takes seconds"
-	@echo "make test-core  the tests of the core and its base, where neither torch, jax nor a library is installed"
+	@echo "make test-core  the tests of the core, where neither torch, jax nor a library is installed"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
 	@echo "make test-NAME  the fast tests of one plugin: make test-rl-games"
@@ -152,7 +151,7 @@ test-ranks: $(READY)
 
 # Where the core is alone, with what it stands on: what the tests need beside it is in the group.
 test-core: .venv-core/.ready
-	$(TIMEOUT) 300 .venv-core/bin/python -m pytest tests/core $(BASE) $(DRAWN) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
+	$(TIMEOUT) 300 .venv-core/bin/python -m pytest $(CORE_TESTS) $(DRAWN) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
 
 # Those of one plugin; mjlab's need its version set.
 $(ALONE:%=test-%): test-%: $(READY)
@@ -186,13 +185,13 @@ mutants: $(READY)
 
 # The same faults again and again: of those that their lines still have, no more may survive.
 test-mutants: $(READY)
-	$(TIMEOUT) 1200 $(BIN)/python tests/mutants/mutants.py --number 10 --of src/core/rltrain src/base \
-		--tests tests/core src/base --survivors 3
+	$(TIMEOUT) 1200 $(BIN)/python tests/mutants/mutants.py --number 10 --of src/core/rltrain \
+		--tests $(CORE_TESTS) --survivors 3
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 
-# Of the fast tests in a version set: few of the base's, the core's and the docs' depend on a version.
-DRAWN = $(if $(SAMPLE),--sample $(SAMPLE):src/base:tests/core:tests/docs:tests/installed --cases $(SAMPLE))
+# Of the fast tests in a version set: few of the core's and the docs' depend on a version.
+DRAWN = $(if $(SAMPLE),--sample $(SAMPLE):tests/files:tests/ranks:tests/nodes:tests/core:tests/docs:tests/installed --cases $(SAMPLE))
 
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
@@ -243,7 +242,7 @@ docs: .venv-docs/.ready
 
 # No index has rltrain. What this prints lets pip and uv find it here, also below a path with a space.
 wheels:
-	"$(PYTHON)" -m pip --disable-pip-version-check wheel --no-deps --wheel-dir dist . $(BASE) $(PLUGINS) >&2
+	"$(PYTHON)" -m pip --disable-pip-version-check wheel --no-deps --wheel-dir dist . $(PLUGINS) >&2
 	@place=$$("$(PYTHON)" -c "from pathlib import Path; print(Path('dist').resolve().as_uri())") && \
 		printf 'export PIP_FIND_LINKS="%s%s" UV_FIND_LINKS="%s%s"\n' \
 		'$${PIP_FIND_LINKS:+$$PIP_FIND_LINKS }' "$$place" '$${UV_FIND_LINKS:+$$UV_FIND_LINKS,}' "$$place"
@@ -251,7 +250,7 @@ wheels:
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	MYPYPATH="src/core$$(printf ':%s' $(BASE) $(PLUGINS) examples/rltrain-*)" $(BIN)/mypy
+	MYPYPATH="src/core$$(printf ':%s' $(PLUGINS) examples/rltrain-*)" $(BIN)/mypy
 	@mkdir -p build
 	@sed 's/"PLUGINS",/$(PACKAGES:%="%",)/; s/"LIBRARIES",/$(OF_LIBRARIES:%="%",)/' \
 		tests/contracts.toml > build/contracts.toml
@@ -267,19 +266,19 @@ $(READY): constraints/tested.txt $(PROJECTS)
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet -c $< uv
 	@$(UV) pip install --python $(VENV) -c $< torch $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
-	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax]" --group dev $(BASE:%=-e %) $(PLUGINS:%=-e %)
+	@$(UV) pip install --python $(VENV) -c $< -e ".[all,jax]" --group dev $(PLUGINS:%=-e %)
 	@touch $@
 
-.venv-core/.ready: constraints/tested.txt pyproject.toml $(BASE:=/pyproject.toml) $(READY)
+.venv-core/.ready: constraints/tested.txt pyproject.toml $(READY)
 	@echo "Installing the core alone into .venv-core."
 	@$(UV) venv --clear --python $(PYTHON) .venv-core
-	@$(UV) pip install --python .venv-core -c $< -e . $(BASE:%=-e %) --group core-tests
+	@$(UV) pip install --python .venv-core -c $< -e . --group core-tests
 	@touch $@
 
 .venv-docs/.ready: constraints/docs.txt $(PROJECTS) $(READY)
 	@echo "Installing what the site needs into .venv-docs."
 	@$(UV) venv --clear --python $(PYTHON) .venv-docs
-	@$(UV) pip install --python .venv-docs -c $< -e . $(BASE:%=-e %) --group docs $(COMMANDS:%=-e '%')
+	@$(UV) pip install --python .venv-docs -c $< -e . --group docs $(COMMANDS:%=-e '%')
 	@touch $@
 
 # If a set cannot be installed, make fails here. It never skips the set's tests silently.

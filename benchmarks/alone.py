@@ -86,8 +86,8 @@ def train(
 
 def _rltrain(plan: Any, lap: Lap, more: Sequence[tuple[str, object]], seen: Seen | None) -> None:
     from rltrain import hookimpl
+    from rltrain.ranks.machine import keep_freed_memory
     from rltrain.run.worker import make_session
-    from rltrain_ranks.machine import keep_freed_memory
 
     keep_freed_memory()  # As rltrain's ranks do.
 

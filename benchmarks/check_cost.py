@@ -16,7 +16,6 @@ import time
 from typing import Any
 
 from ranks import on_ranks
-
 from rltrain import hookimpl
 from rltrain.metrics.divergence import check_divergence
 from rltrain.testing import make_config

@@ -28,7 +28,7 @@ download() {
   pip download --quiet --no-deps --only-binary=:all: --python-version "$there" --implementation cp "${platforms[@]}" "$@"
 }
 
-for project in . src/base/* src/plugins/*/*; do
+for project in . src/plugins/*/*; do
   pip wheel --quiet --no-deps --no-build-isolation --wheel-dir build/gpu/wheels "$project"
 done
 download --constraint "$constraints" --dest build/gpu/wheels \

@@ -48,7 +48,7 @@ if [ -d build/gpu/wheels ]; then
   export PYTHONPATH="$work/site${PYTHONPATH:+:$PYTHONPATH}"
 else
   # Run from this checkout, whether or not it is installed.
-  PYTHONPATH="$PWD/src/core$(printf ':%s' "$PWD"/src/base/* "$PWD"/src/plugins/*/*)${PYTHONPATH:+:$PYTHONPATH}"
+  PYTHONPATH="$PWD/src/core$(printf ':%s' "$PWD"/src/plugins/*/*)${PYTHONPATH:+:$PYTHONPATH}"
   export PYTHONPATH
 fi
 nccl=()

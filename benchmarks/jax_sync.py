@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import ranks
 from gymnasium.vector import VectorWrapper
+
+import ranks
 
 TASK = "rltrain/CartPoleContinuous-v1"
 WARM = 2

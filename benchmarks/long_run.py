@@ -48,9 +48,9 @@ Measured = dict[int, tuple[float, int, int, float]]
 def train(library: str, iterations: int, folder: str) -> Measured:
     """Run one rank."""
     from rltrain.plan.resolve import make_plan
+    from rltrain.ranks.logs.rank_log import RankLog
     from rltrain.run.worker import make_session
     from rltrain.storage.run_folder import RunFolder
-    from rltrain_ranks.logs.rank_log import RankLog
 
     options = {"library": library, "agent": AGENTS[library], "num_envs": 4, "log_root": folder}
     often = {"max_iterations": iterations, "checkpoint_interval": 100, "keep": 3}

@@ -20,6 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from alone import Lap, lapped
+
 from ranks import on_ranks
 
 TASK = "rltrain/CartPoleContinuous-v1"

@@ -17,8 +17,9 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ranks import on_mpi_ranks, on_ranks
 from sync import joined, medians, sync_of
+
+from ranks import on_mpi_ranks, on_ranks
 
 WAYS = ("alone", "flat", "overlap")
 LAYERS = 8

@@ -28,13 +28,13 @@ from typing import Any
 
 from alone import LIBRARIES, TASK, train
 from native import Row, native
-from ranks import on_mpi_ranks, on_ranks
 
+from ranks import on_mpi_ranks, on_ranks
 from rltrain import hookimpl
 from rltrain.errors import DivergenceError
+from rltrain.ranks.machine import bind_cores, keep_freed_memory
 from rltrain.session import Session
 from rltrain.types import GradientSync, World
-from rltrain_ranks.machine import bind_cores, keep_freed_memory
 
 WAYS = ("native", "matched", "gloo", "mpi", "bare", "free")
 RATIOS = (

@@ -7,7 +7,7 @@ import ipaddress
 import pytest
 
 from rltrain.config import endpoint
-from rltrain_ranks.machine import address_towards, own_address
+from rltrain.ranks.machine import address_towards, own_address
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])

@@ -8,11 +8,11 @@ import pytest
 import stub_plugin
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten, get_dotted, overlaid, set_dotted
 from rltrain.options.agent import load_agent, override_agent, parse_override, resolve_env
 from rltrain.plugins.registry import PluginRecord, Registry
 from rltrain.specs import Keys, LibrarySpec, SuiteSpec, Words
 from rltrain.types import TaskInfo
-from rltrain_files.dotted import flatten, get_dotted, overlaid, set_dotted
 
 TASK = TaskInfo("Stub-v0", "continuous", options={"gravity": 9.8, "mass": 1.0})
 

@@ -529,7 +529,7 @@ def test_a_request_is_told_although_something_made_another_error_of_it():
     script = """
 import os, signal, sys, time
 from rltrain.cli import main
-from rltrain_ranks.guarded import guarded
+from rltrain.ranks.guarded import guarded
 def run(words):
     try: os.kill(os.getpid(), signal.SIGTERM); time.sleep(50)
     except BaseException: raise ValueError("invalid matrix") from None

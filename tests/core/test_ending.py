@@ -11,11 +11,11 @@ import pytest
 
 from rltrain import train
 from rltrain.errors import RankFailed
+from rltrain.ranks.board import board_of
+from rltrain.ranks.ending import Requests, ask_to_end, asked_to_end
 from rltrain.run.worker import run_here
 from rltrain.testing import make_config
 from rltrain.types import World
-from rltrain_ranks.board import board_of
-from rltrain_ranks.ending import Requests, ask_to_end, asked_to_end
 
 
 def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):
@@ -28,7 +28,7 @@ def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):
     assert asked_to_end(tmp_path) == signal.SIGTERM
     # A scheduler sends it to each process of a job, and some of these pass it on.
     assert ask_to_end(tmp_path, signal.SIGTERM)
-    monkeypatch.setattr("rltrain_ranks.ending.SAME", 0.0)
+    monkeypatch.setattr("rltrain.ranks.ending.SAME", 0.0)
     assert not ask_to_end(tmp_path, signal.SIGTERM)
     assert capsys.readouterr().out == (
         "SIGTERM: ending after this iteration, with a checkpoint; once more ends at once\n"
@@ -113,7 +113,7 @@ def test_a_signal_to_one_process_is_a_request():
 def test_the_second_signal_ends_one_process_and_before_training_the_first(
     number, error, times, monkeypatch
 ):
-    monkeypatch.setattr("rltrain_ranks.ending.SAME", 0.0)
+    monkeypatch.setattr("rltrain.ranks.ending.SAME", 0.0)
     folders = []
 
     def run(config, world, log):

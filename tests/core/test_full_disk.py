@@ -15,8 +15,10 @@ import stub_parts
 
 from rltrain import train
 from rltrain.errors import UsageError
+from rltrain.files.disk import Mount, NotWritten, disk_errors
 from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
+from rltrain.ranks.ending import Requests
 from rltrain.records import Scalars
 from rltrain.run.output import IO_ERROR
 from rltrain.run.session import RankSession
@@ -26,8 +28,6 @@ from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.metrics_file import read_metrics
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
-from rltrain_files.disk import Mount, NotWritten, disk_errors
-from rltrain_ranks.ending import Requests
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 SIZE = 200_000
@@ -184,9 +184,9 @@ def test_a_disk_that_is_mounted_again_is_written_on(stub, small_disk, tmp_path, 
 
 def test_a_folder_that_comes_back_with_another_number_of_its_disk(tmp_path, monkeypatch):
     place, found = Mount(tmp_path), tmp_path.stat()
-    monkeypatch.setattr("rltrain_files.disk._place", lambda _: (-1, found.st_ino))
+    monkeypatch.setattr("rltrain.files.disk._place", lambda _: (-1, found.st_ino))
     place.check()
-    monkeypatch.setattr("rltrain_files.disk._place", lambda _: (-1, found.st_ino + 1))
+    monkeypatch.setattr("rltrain.files.disk._place", lambda _: (-1, found.st_ino + 1))
     with pytest.raises(NotWritten, match=NO_DISK):
         place.check()
 

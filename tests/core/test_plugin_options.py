@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rltrain_files.dotted import leaves
+from rltrain.files.dotted import leaves
 
 
 def test_leaves_are_values_that_are_not_mappings():

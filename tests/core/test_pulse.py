@@ -8,9 +8,9 @@ import os
 
 import pytest
 
+from rltrain.ranks.pulse import PulseWriter, pulse_file, read_pulse, read_pulses
 from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.testing import FakeWorld
-from rltrain_ranks.pulse import PulseWriter, pulse_file, read_pulse, read_pulses
 
 
 @pytest.fixture

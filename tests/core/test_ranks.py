@@ -10,13 +10,13 @@ import signal
 import pytest
 
 from rltrain.config import Placement
+from rltrain.ranks.interrupts import OF_SCHEDULERS
+from rltrain.ranks.logs.rank_log import RankLog
+from rltrain.ranks.world import SAFE_PATH
 from rltrain.run import worker
 from rltrain.run.worker import run_launched
 from rltrain.testing import make_config
 from rltrain.types import World
-from rltrain_ranks.interrupts import OF_SCHEDULERS
-from rltrain_ranks.logs.rank_log import RankLog
-from rltrain_ranks.world import SAFE_PATH
 
 
 @pytest.fixture

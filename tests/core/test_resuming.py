@@ -10,6 +10,8 @@ from made_up_runs import made_state
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten
+from rltrain.files.reading import digest
 from rltrain.options.run import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.resuming import with_options_of_run
@@ -18,8 +20,6 @@ from rltrain.run.group import SingleProcess
 from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
-from rltrain_files.dotted import flatten
-from rltrain_files.reading import digest
 
 
 @pytest.fixture

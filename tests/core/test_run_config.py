@@ -8,10 +8,10 @@ import pytest
 
 from rltrain.config.checks import flag
 from rltrain.errors import UsageError
+from rltrain.files.yaml import load_yaml
 from rltrain.options import RunOptions
 from rltrain.options.run import give_way
 from rltrain.testing import make_config
-from rltrain_files.yaml import load_yaml
 
 
 def checked(**options):

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from rltrain.cli.main import main
+from rltrain.files.secrets.hiding import HIDDEN, hide, hide_in_text, hide_words
 from rltrain.options import load_yaml
 from rltrain.testing import make_config
-from rltrain_files.secrets.hiding import HIDDEN, hide, hide_in_text, hide_words
 
 SECRET = "s3cr3t-of-mine"
 

@@ -23,6 +23,9 @@ from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageEr
 from rltrain.hookspecs import hookimpl
 from rltrain.metrics.environment import CountedEnv
 from rltrain.plugins.manager import RunPlugins
+from rltrain.ranks.board import board_of
+from rltrain.ranks.ending import ask_to_end
+from rltrain.ranks.pulse import PulseWriter
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
 from rltrain.run.profile import ITERATIONS, PROFILE, Profile
 from rltrain.run.session import RankSession
@@ -30,9 +33,6 @@ from rltrain.session import Session
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
-from rltrain_ranks.board import board_of
-from rltrain_ranks.ending import ask_to_end
-from rltrain_ranks.pulse import PulseWriter
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_metadata_that_does_not_parse_does_not_stop_a_run(run, site):
 
 
 def test_the_agents_options_are_written(run):
-    from rltrain_files.yaml import load_yaml
+    from rltrain.files.yaml import load_yaml
 
     result = run(agent={"learn.rate": 0.25})
     options = load_yaml(str(Path(result.run_dir) / "agent.yaml"), "agent")

@@ -14,8 +14,8 @@ from made_up_runs import make_run
 
 from rltrain.builtin.console import ConsoleWriter
 from rltrain.cli.main import main
-from rltrain_files.terminal import one_line, plain, plain_output, plain_stream, raw
-from rltrain_ranks.logs.rank_log import RankLog, console_stream, say
+from rltrain.files.terminal import one_line, plain, plain_output, plain_stream, raw
+from rltrain.ranks.logs.rank_log import RankLog, console_stream, say
 
 
 def test_control_characters_become_visible():

@@ -21,6 +21,7 @@ from rltrain.cli.train import read_options
 from rltrain.config.checks import flag
 from rltrain.config.options import Unset
 from rltrain.errors import UsageError
+from rltrain.files.dotted import set_dotted, texts
 from rltrain.options.run import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.resuming import with_options_of_run
@@ -32,7 +33,6 @@ from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
 from rltrain.trust import is_word
-from rltrain_files.dotted import set_dotted, texts
 
 HOSTILE = {
     "a command": "touch planted",

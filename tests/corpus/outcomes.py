@@ -17,9 +17,9 @@ import spaces
 from wheel import Bare, tasks_of
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten
+from rltrain.files.yaml import load_yaml
 from rltrain.testing import FakeWorld, differing
-from rltrain_files.dotted import flatten
-from rltrain_files.yaml import load_yaml
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 STANDIN = Path(__file__).parents[2] / "src/plugins/suites/rltrain-isaaclab/tests/standin"

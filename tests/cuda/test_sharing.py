@@ -26,7 +26,7 @@ from on_device import (
 )
 from shard_runs import Again, prepared, whole_run
 
-from rltrain_nodes import hold_port
+from rltrain.nodes import hold_port
 
 pytestmark = pytest.mark.usefixtures("nccl_shares")
 

@@ -24,6 +24,8 @@ from made_up_runs import made_state, make_run
 
 from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
 from rltrain.errors import UsageError
+from rltrain.nodes import messages
+from rltrain.nodes.line import parse_message
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.place.cluster import find_place
@@ -36,8 +38,6 @@ from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
 from rltrain.storage.run import Run
 from rltrain_adapters.unpickling import load_data
-from rltrain_nodes import messages
-from rltrain_nodes.line import parse_message
 from rltrain_play.kept import EVALUATIONS
 from rltrain_play.native import find
 from rltrain_report.report import report_page

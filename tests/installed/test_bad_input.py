@@ -22,11 +22,11 @@ from rltrain.cli.main import main
 from rltrain.config.checks import flag
 from rltrain.config.declare import option_of
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten, set_dotted
 from rltrain.options.agent import default_options
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec, SuiteSpec
-from rltrain_files.dotted import flatten, set_dotted
 
 REGISTRY = discover()
 LIBRARIES = {name: REGISTRY.get(LibrarySpec, name) for name in ("rl_games", "rsl_rl", "skrl")}

@@ -57,7 +57,7 @@ def test_the_help_imports_nothing_that_only_a_run_needs():
     """Each command pays for what the module of any plugin imports."""
     code = (
         "import sys; from rltrain.cli.main import main; main(['--help']); "
-        "sys.exit(', '.join({'rltrain.launch', 'rltrain_nodes'} & set(sys.modules)) or 0)"
+        "sys.exit(', '.join({'rltrain.launch', 'rltrain.nodes'} & set(sys.modules)) or 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, "")

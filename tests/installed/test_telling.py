@@ -16,7 +16,7 @@ NODES = {"distributed": True, "nnodes": "3", "master_addr": "10.0.0.1", "framewo
 def told(monkeypatch):
     """What is told, in place of telling it."""
     calls = []
-    monkeypatch.setattr("rltrain_nodes.meeting.refuse", lambda *words: calls.append(words))
+    monkeypatch.setattr("rltrain.nodes.meeting.refuse", lambda *words: calls.append(words))
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     return calls

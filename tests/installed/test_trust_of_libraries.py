@@ -13,6 +13,7 @@ from test_trust import HOSTILE, plant
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
+from rltrain.files.dotted import texts
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
@@ -20,7 +21,6 @@ from rltrain.policies.finding import find_trained
 from rltrain.specs import LibrarySpec
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
-from rltrain_files.dotted import texts
 
 
 def libraries():

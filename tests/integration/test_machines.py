@@ -99,7 +99,7 @@ INTERFACE = '''
 """An observer that says which network interfaces a rank's gloo has and its NCCL would have."""
 import json, os, pathlib
 from rltrain import hookimpl
-from rltrain_nodes import choose_nccl_interface
+from rltrain.nodes import choose_nccl_interface
 from rltrain.specs import ObserverSpec
 
 

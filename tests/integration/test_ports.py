@@ -15,7 +15,7 @@ import pytest
 from ports import Port, listening
 from stranger import stranger
 
-from rltrain_nodes import sealed_afterwards
+from rltrain.nodes import sealed_afterwards
 
 pytestmark = pytest.mark.slow
 

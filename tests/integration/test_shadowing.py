@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 SHADOWS = (
-    *("torch", "numpy", "yaml", "pluggy", "rltrain_torch", "rltrain_ranks"),
+    *("torch", "numpy", "yaml", "pluggy", "rltrain_torch", "rltrain.ranks"),
     *("token", "queue", "copy", "json", "socket", "pickle", "signal", "random", "threading"),
 )
 

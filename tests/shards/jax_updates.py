@@ -18,12 +18,12 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, VectorEnv
 from jax_data import ACTIONS, STEPS, Partition, Rollout
 
+from rltrain.files.dotted import set_dotted
 from rltrain.run.group import SingleProcess
 from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import ProcessGroup, TaskInfo, World
 from rltrain_devkit.as_one.alike import State
-from rltrain_files.dotted import set_dotted
 from rltrain_skrl import bootstrap
 from rltrain_skrl.plugin import default_agent, in_jax
 
@@ -223,8 +223,8 @@ class JaxAgain(NamedTuple):
 def main(name: str, file: str) -> None:
     """Be the rank that the environment variables say."""
     from rltrain.config import Placement
+    from rltrain.ranks.world import rank_from_env
     from rltrain_jax.backends import JaxBackend
-    from rltrain_ranks.world import rank_from_env
 
     (claim,) = [claim for claim in JAX if str(claim) == name]
     world = rank_from_env(os.environ)

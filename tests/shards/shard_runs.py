@@ -12,6 +12,7 @@ from watcher import Watcher
 
 from rltrain import hookimpl
 from rltrain.plan.resolve import make_plan
+from rltrain.ranks.world import hide_rank_variables
 from rltrain.run.worker import make_session
 from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld
@@ -20,7 +21,6 @@ from rltrain_devkit.as_one.rows import Rows
 from rltrain_devkit.as_one.united_env import UnitedEnv
 from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
 from rltrain_gymnasium.batched import make_batched
-from rltrain_ranks.world import hide_rank_variables
 
 __all__ = ["RANK_LOCAL", "Again", "Environments", "options", "prepared", "split_run", "whole_run"]
 

@@ -18,11 +18,11 @@ from shard_runs import RANK_LOCAL, Environments, options, prepared
 from rltrain import hookimpl
 from rltrain.errors import NonFiniteError, PeerLost
 from rltrain.plan.resolve import make_plan
+from rltrain.ranks.world import hide_rank_variables
 from rltrain.records import Scalars
 from rltrain.run.worker import make_session
 from rltrain.testing import FakeWorld
 from rltrain.testing.fake.training import current, leaves
-from rltrain_ranks.world import hide_rank_variables
 
 pytestmark = pytest.mark.long
 

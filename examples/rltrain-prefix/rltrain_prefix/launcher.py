@@ -13,8 +13,8 @@ from pathlib import Path
 
 from rltrain.config import Placement
 from rltrain.launch import ask_to_end, ended_by_signal, failure, private_folder, rank_variables
+from rltrain.nodes import CaughtSignals, caught_signals
 from rltrain.types import TrainResult, World
-from rltrain_nodes import CaughtSignals, caught_signals
 from rltrain_prefix.options import PrefixOptions
 
 __all__ = ["RESULT", "WORK", "PrefixLauncher"]

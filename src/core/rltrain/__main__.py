@@ -7,7 +7,7 @@ import sys
 
 
 def main() -> int:
-    """Run the command line, in a process of its own; see `rltrain_ranks.guarded`."""
+    """Run the command line, in a process of its own; see `rltrain.ranks.guarded`."""
     if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed; what answers ends itself.
         return _work()
     import signal
@@ -15,7 +15,7 @@ def main() -> int:
     # An exception from a signal could hit any import: what arrives now is handled after them.
     numbers = *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP), *(signal.SIGUSR1, signal.SIGUSR2)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, numbers)
-    from rltrain_ranks.guarded import guarded
+    from rltrain.ranks.guarded import guarded
 
     return guarded(_work, mask)
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rltrain.errors import UsageError
+from rltrain.ranks.world import read_numbers, read_rank, shown
 from rltrain.types import World
-from rltrain_ranks.world import read_numbers, read_rank, shown
 
 __all__ = [
     "StartedNode",

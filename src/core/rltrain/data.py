@@ -1,6 +1,6 @@
 """Data as bytes that run no code when they are read: messages between ranks, and ranks' states."""
 
-from rltrain_files.bounds import (
+from rltrain.files.bounds import (
     MOST,
     NARROW,
     MalformedData,
@@ -9,7 +9,7 @@ from rltrain_files.bounds import (
     narrow_dtype,
     parse_json,
 )
-from rltrain_files.data import pack_object, pack_state, unpack_object, unpack_state
+from rltrain.files.data import pack_object, pack_state, unpack_object, unpack_state
 
 __all__ = [
     "MOST",

@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from rltrain_files.errors import RltrainError, UsageError, in_a_line, suggest
-from rltrain_ranks.errors import EndedBySignal, PeerLost, RankFailed
+from rltrain.files.errors import RltrainError, UsageError, in_a_line, suggest
+from rltrain.ranks.errors import EndedBySignal, PeerLost, RankFailed
 
 __all__ = [
     "DivergenceError",

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from rltrain.builtin.console import shortest
+from rltrain.files.disk import NotWritten
+from rltrain.files.reading import digest, read_bytes, read_text, real
+from rltrain.files.run_files import check_inside
 from rltrain.options.run import RunOptions
 from rltrain.run.profile import PROFILE
 from rltrain.storage import finding
@@ -22,9 +25,6 @@ from rltrain.storage.manifest import versions
 from rltrain.storage.metrics_file import RunMetrics, read_metrics
 from rltrain.storage.run import Run
 from rltrain.storage.run_folder import RunFolder, check_writable
-from rltrain_files.disk import NotWritten
-from rltrain_files.reading import digest, read_bytes, read_text, real
-from rltrain_files.run_files import check_inside
 
 __all__ = [
     "INDEX",

@@ -355,7 +355,7 @@ class LauncherSpec(Spec):
     """Import string of a function that takes where the run runs (`Placement`), None, and words. It
     tells the launchers of other nodes, which wait for this one, why it does not start. It is called
     after a failure before they have begun to meet (`rltrain.launch.begin_meeting`): its module must
-    be light, and anything may be wrong with the options. `rltrain_nodes:refuse` is one."""
+    be light, and anything may be wrong with the options. `rltrain.nodes:refuse` is one."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,15 +21,15 @@ from rltrain.config.checks import flag
 from rltrain.config.declare import NAMES, Scope, scoped
 from rltrain.config.options import Unset
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten, texts
+from rltrain.files.reading import real
+from rltrain.files.run_files import HOW, shortened
+from rltrain.files.secrets.hiding import HIDDEN
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions, by_plugin
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry
 from rltrain.storage.run_folder import task_folder
-from rltrain_files.dotted import flatten, texts
-from rltrain_files.reading import real
-from rltrain_files.run_files import HOW, shortened
-from rltrain_files.secrets.hiding import HIDDEN
 
 _SECTIONS = ("agent", "env")
 """Options that are looked at apart."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from rltrain.config import Placement
-from rltrain_ranks.world import World
+from rltrain.ranks.world import World
 
 if TYPE_CHECKING:
     import argparse
@@ -225,7 +225,7 @@ class Launcher(Protocol):
     def launch(self, config: Placement, work: Callable[..., TrainResult | None]) -> TrainResult:
         """Start this node's ranks, wait for them, and return what rank 0 returned.
 
-        On several nodes, `rltrain_nodes.connected_nodes` lets launchers meet and watch each other.
+        On several nodes, `rltrain.nodes.connected_nodes` lets launchers meet and watch each other.
 
         Each rank calls `work(config, report_dir)` with the variables RANK, LOCAL_RANK, WORLD_SIZE,
         LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT set. On one node the port is free: rank 0 may

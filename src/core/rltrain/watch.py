@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rltrain.config import Placement
-from rltrain_ranks.board import board_of
-from rltrain_ranks.pulse import pulse_files
-from rltrain_ranks.watch.hangs import HangWatch
+from rltrain.ranks.board import board_of
+from rltrain.ranks.pulse import pulse_files
+from rltrain.ranks.watch.hangs import HangWatch
 
 __all__ = ["hang_watch"]
 

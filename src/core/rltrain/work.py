@@ -13,11 +13,11 @@ from rltrain.place.placement import place
 from rltrain.plan.draft import Plan
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
+from rltrain.ranks.logs.rank_log import RankLog
 from rltrain.run.ranks import carry_out
 from rltrain.run.start import apply_saved_variables
 from rltrain.specs import BackendSpec
 from rltrain.types import ProcessGroup, World
-from rltrain_ranks.logs.rank_log import RankLog
 
 __all__ = ["find_place", "on_placement", "on_ranks", "place", "preflight", "process_group"]
 

@@ -12,12 +12,12 @@ from rltrain.builtin.plugin import TRAIN
 from rltrain.config import RunConfig
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError
+from rltrain.files.secrets.hiding import hide_words
+from rltrain.files.terminal import note
 from rltrain.plugins.registry import discover
+from rltrain.ranks.interrupts import Ended
 from rltrain.specs import CommandSpec
 from rltrain.types import World
-from rltrain_files.secrets.hiding import hide_words
-from rltrain_files.terminal import note
-from rltrain_ranks.interrupts import Ended
 
 
 def _known() -> list[Dialect]:

@@ -14,8 +14,8 @@ from rltrain.cli import dialects
 from rltrain.cli.flags import add_flags, value_flags
 from rltrain.config.declare import Group
 from rltrain.config.options import COMMAND
+from rltrain.files.yaml import load_yaml
 from rltrain.options.run import RunOptions
-from rltrain_files.yaml import load_yaml
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
@@ -86,8 +86,8 @@ class TrainCommand:
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Train, or print the plan."""
         from rltrain.plan.resolve import make_plan
+        from rltrain.ranks.machine import crowding
         from rltrain.run.start import start
-        from rltrain_ranks.machine import crowding
 
         given, settings = dialects.separate(vars(arguments))
         variables = dialects.from_variables(os.environ)
@@ -185,10 +185,10 @@ def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options in a --config file; of a run folder's, those that are taken."""
     from rltrain.config import checks
     from rltrain.errors import UsageError
+    from rltrain.files.run_files import read_file, run_folder_of
     from rltrain.options.agent import libraries_of
     from rltrain.plugins.registry import discover
     from rltrain.trust import take
-    from rltrain_files.run_files import read_file, run_folder_of
 
     run = run_folder_of(path)
     if run is None:

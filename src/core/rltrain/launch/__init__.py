@@ -4,24 +4,24 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
+from rltrain.files.disk import PARTIAL, whole
 from rltrain.launch.preflight import environments_are_made_here
-from rltrain_files.disk import PARTIAL, whole
-from rltrain_ranks.board import Notes
-from rltrain_ranks.devices import make_room, rank_device
-from rltrain_ranks.ending import ask_to_end, ended_by_signal
-from rltrain_ranks.folders import private_folder, shared_folder, with_temporary_files
-from rltrain_ranks.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, may_catch
-from rltrain_ranks.logs.rank_log import RankLog, console_stream, say, view_files
-from rltrain_ranks.machine import (
+from rltrain.ranks.board import Notes
+from rltrain.ranks.devices import make_room, rank_device
+from rltrain.ranks.ending import ask_to_end, ended_by_signal
+from rltrain.ranks.folders import private_folder, shared_folder, with_temporary_files
+from rltrain.ranks.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, may_catch
+from rltrain.ranks.logs.rank_log import RankLog, console_stream, say, view_files
+from rltrain.ranks.machine import (
     address_towards,
     available_cores,
     bind_cores,
     cores_of_rank,
     own_address,
 )
-from rltrain_ranks.reports import ended_early, failure, make_report, ranks_done, write_report
-from rltrain_ranks.stacks import Process
-from rltrain_ranks.world import SECRET, hide_rank_variables, rank_from_env, rank_variables
+from rltrain.ranks.reports import ended_early, failure, make_report, ranks_done, write_report
+from rltrain.ranks.stacks import Process
+from rltrain.ranks.world import SECRET, hide_rank_variables, rank_from_env, rank_variables
 
 __all__ = [
     "OF_SCHEDULERS",

@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from typing import Any
 
 from rltrain.errors import RltrainError
+from rltrain.ranks.world import hide_rank_variables
 from rltrain.specs import load_object
-from rltrain_ranks.world import hide_rank_variables
 
 TIMEOUT = 120
 """In seconds. Importing a framework from a cold network disk can take a minute."""

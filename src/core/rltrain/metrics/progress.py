@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from rltrain.metrics.episodes import EPISODE_SUMS, EpisodeWindow
 from rltrain.metrics.finite import KINDS
 from rltrain.metrics.scalars import ScalarExchange
+from rltrain.ranks.watch.verdict import Stragglers
 from rltrain.records import RunEnded, Scalars
 from rltrain.types import Arrays, ProcessGroup, TrainResult
-from rltrain_ranks.watch.verdict import Stragglers
 
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv

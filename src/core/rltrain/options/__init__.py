@@ -6,12 +6,12 @@ What plugins use of them is named here; the modules below are the core's own.
 from rltrain.config.checks import flag
 from rltrain.config.declare import Group, Scope, naming, scoped
 from rltrain.config.options import DEFAULT_TASK
+from rltrain.files.dotted import flatten, get_dotted, leaves, overlaid, set_dotted
+from rltrain.files.secrets.hiding import hide, hide_in_text, hide_words
+from rltrain.files.yaml import load_yaml
 from rltrain.options.agent import nested_env, resolve_env
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
-from rltrain_files.dotted import flatten, get_dotted, leaves, overlaid, set_dotted
-from rltrain_files.secrets.hiding import hide, hide_in_text, hide_words
-from rltrain_files.yaml import load_yaml
 
 __all__ = [
     "DEFAULT_TASK",

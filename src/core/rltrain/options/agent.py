@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
+from rltrain.files.dotted import MISSING, flatten, get_dotted, set_dotted, texts
+from rltrain.files.yaml import GROUP, in_short, load_yaml, loaded
 from rltrain.options.agent_checks import (
     check_keys,
     check_kinds,
@@ -19,8 +21,6 @@ from rltrain.options.agent_checks import (
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, SuiteSpec
 from rltrain.types import TaskInfo
-from rltrain_files.dotted import MISSING, flatten, get_dotted, set_dotted, texts
-from rltrain_files.yaml import GROUP, in_short, load_yaml, loaded
 
 _OVERRIDE = re.compile(
     r"(?P<add>\+?)(?P<where>[A-Za-z_][\w-]*)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL

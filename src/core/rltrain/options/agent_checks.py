@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
+from rltrain.files.dotted import flatten, get_dotted
 from rltrain.specs import Keys, LibrarySpec, Unread, Words
-from rltrain_files.dotted import flatten, get_dotted
 
 _NUMBERS = ("auto", "none")
 """Text in place of a number."""

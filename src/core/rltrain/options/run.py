@@ -25,8 +25,8 @@ from rltrain.config.options import (
     Options,
 )
 from rltrain.errors import UsageError, suggest
+from rltrain.files.dotted import flatten
 from rltrain.options.aliases import VIDEO, is_section, with_coordinator, with_num_gpus, with_video
-from rltrain_files.dotted import flatten
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rltrain.errors import UsageError
-from rltrain_files.yaml import load_yaml
+from rltrain.files.yaml import load_yaml
 
 
 def user_config_file(environ: Mapping[str, str] = os.environ) -> Path:

@@ -13,9 +13,9 @@ from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
 from rltrain.plugins import ours
 from rltrain.plugins.registry import Registry
+from rltrain.ranks.machine import own_address
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
-from rltrain_ranks.machine import own_address
 
 Found = tuple[ClusterSpec, StartedRank | StartedNode]
 """A cluster, and the place that it gives this process."""

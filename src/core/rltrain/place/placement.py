@@ -15,9 +15,9 @@ from rltrain.place.backend import choose_backend, how_to_share, may_share
 from rltrain.place.cluster import find_place, join
 from rltrain.plugins.manager import usual_of
 from rltrain.plugins.registry import Registry
+from rltrain.ranks.devices import count_ranks, rank_device, select_gpus
 from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec
 from rltrain.types import World
-from rltrain_ranks.devices import count_ranks, rank_device, select_gpus
 
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 

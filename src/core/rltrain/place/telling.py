@@ -10,6 +10,7 @@ from typing import Any
 
 from rltrain.config import Placement
 from rltrain.config.declare import Scope, scoped
+from rltrain.files.secrets.hiding import hide_in_text
 from rltrain.launch import meetings
 from rltrain.options.run import RunOptions
 from rltrain.place.cluster import find_place, join
@@ -18,7 +19,6 @@ from rltrain.plugins.manager import usual_of
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, load_object
 from rltrain.types import World
-from rltrain_files.secrets.hiding import hide_in_text
 
 
 def of_the_ranks() -> list[str]:

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
+from rltrain.files.reading import no_file
+from rltrain.files.terminal import note, one_line
 from rltrain.launch.preflight import preflight
 from rltrain.plan.upgrades import changed_versions
 from rltrain.plugins.registry import Registry
@@ -19,8 +21,6 @@ from rltrain.storage.limits import over_by
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
 from rltrain.types import World
-from rltrain_files.reading import no_file
-from rltrain_files.terminal import note, one_line
 
 _SHOWN = 60
 """Characters of what is wrong that a message repeats."""

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError
+from rltrain.files.dotted import get_dotted
 from rltrain.options.aliases import chosen_by
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, ObserverSpec, Refusal, SuiteSpec
 from rltrain.types import TaskInfo
-from rltrain_files.dotted import get_dotted
 
 
 def check_refusals(config: RunConfig, task: TaskInfo, registry: Registry) -> None:

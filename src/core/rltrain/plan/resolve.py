@@ -6,10 +6,10 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from rltrain.files.terminal import note
 from rltrain.plan import steps
 from rltrain.plan.draft import Draft, Plan
 from rltrain.types import World
-from rltrain_files.terminal import note
 
 Step = Callable[[Draft], Draft]
 

@@ -10,6 +10,7 @@ from rltrain.config import checks
 from rltrain.config.checks import flag
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
+from rltrain.files.run_files import read_file
 from rltrain.options.run import RunOptions, overlay
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LauncherSpec
@@ -17,7 +18,6 @@ from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.finding import find_run
 from rltrain.storage.run import Run
 from rltrain.trust import take
-from rltrain_files.run_files import read_file
 
 _INSTEAD = "To start from a file alone, give --checkpoint FILE and the run's options."
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import UsageError
+from rltrain.files.dotted import get_dotted, set_dotted
 from rltrain.options.run import RunOptions
 from rltrain.specs import LibrarySpec
 from rltrain.types import Iteration, TaskInfo, World
-from rltrain_files.dotted import get_dotted, set_dotted
 
 _FLOAT = 4
 """Bytes per number, except in uint8 images: libraries store float32."""

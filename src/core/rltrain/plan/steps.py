@@ -13,6 +13,9 @@ from rltrain.config import Placement, RunConfig
 from rltrain.config.checks import flag
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten, get_dotted, leaves, set_dotted
+from rltrain.files.run_files import read_file, run_folder_of
+from rltrain.files.yaml import left_out, load_yaml
 from rltrain.launch.preflight import made_here
 from rltrain.options import agent as agents
 from rltrain.options.run import RunOptions
@@ -22,12 +25,9 @@ from rltrain.plan.draft import Draft
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
+from rltrain.ranks.watch.patience import bounded
 from rltrain.specs import GradientSyncSpec, LauncherSpec, LibrarySpec, ObserverSpec, WriterSpec
 from rltrain.trust import check_texts
-from rltrain_files.dotted import flatten, get_dotted, leaves, set_dotted
-from rltrain_files.run_files import read_file, run_folder_of
-from rltrain_files.yaml import left_out, load_yaml
-from rltrain_ranks.watch.patience import bounded
 
 DEFAULT_WRITERS = ("console", "tensorboard")
 

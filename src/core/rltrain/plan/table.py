@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 
+from rltrain.files.dotted import leaves
+from rltrain.files.secrets.hiding import hide
 from rltrain.plan.draft import Plan
 from rltrain.plan.sizes import estimate_memory, number_of_ranks
 from rltrain.plugins.options import make_options
+from rltrain.ranks.machine import crowding
 from rltrain.specs import BackendSpec, ObserverSpec, load_object
 from rltrain.types import Iteration, TaskInfo
-from rltrain_files.dotted import leaves
-from rltrain_files.secrets.hiding import hide
-from rltrain_ranks.machine import crowding
 
 _LISTED = 12
 """Options of a layer that are listed by name."""

@@ -11,6 +11,10 @@ from typing import Any
 from rltrain.config import checks
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten
+from rltrain.files.reading import real
+from rltrain.files.run_files import read_file, shortened
+from rltrain.files.terminal import note
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
@@ -18,10 +22,6 @@ from rltrain.storage import finding
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run import Run
 from rltrain.trust import take
-from rltrain_files.dotted import flatten
-from rltrain_files.reading import real
-from rltrain_files.run_files import read_file, shortened
-from rltrain_files.terminal import note
 
 _OPTIONS_OF_OTHERS = ("params/agent.yaml", "../params/agent.yaml")
 """Where Isaac Lab and mjlab put a library's options, seen from the folder of its checkpoints."""

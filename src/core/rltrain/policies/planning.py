@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import leaves, overlaid
 from rltrain.plan.draft import Plan
 from rltrain.plan.files import check_checkpoint
 from rltrain.plan.resolve import make_plan, tell
 from rltrain.policies.finding import Trained
 from rltrain.specs import SuiteSpec
 from rltrain.storage.checkpoint import Checkpoint
-from rltrain_files.dotted import leaves, overlaid
 
 
 def plan_environments(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:

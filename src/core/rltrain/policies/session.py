@@ -9,27 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import get_dotted, leaves
 from rltrain.launch import private_folder
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
+from rltrain.ranks.processes import without_copies
+from rltrain.ranks.pulse import pulse_file
+from rltrain.ranks.stacks import answering, stack_file
+from rltrain.ranks.watch.hangs import machine, watching
 from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.run.plugin_session import PluginSession
 from rltrain.seeding import SeedPlan
 from rltrain.specs import SuiteSpec
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import World
-from rltrain_files.dotted import get_dotted, leaves
-from rltrain_ranks.processes import without_copies
-from rltrain_ranks.pulse import pulse_file
-from rltrain_ranks.stacks import answering, stack_file
-from rltrain_ranks.watch.hangs import machine, watching
 
 if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from rltrain.config import RunConfig
     from rltrain.plugins.registry import Registry
-    from rltrain_ranks.logs.rank_log import RankLog
+    from rltrain.ranks.logs.rank_log import RankLog
 
 
 class PolicySession(PluginSession):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from rltrain.ranks.pulse import PulseWriter
 from rltrain.types import ProcessGroup, ReduceOp
-from rltrain_ranks.pulse import PulseWriter
 
 
 class SingleProcess:

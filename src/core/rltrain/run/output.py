@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import RltrainError, in_a_line
+from rltrain.files.disk import NotWritten, disk_errors
+from rltrain.ranks.logs.rank_log import say
 from rltrain.records import Record, RunStarted, Scalars, Warned
 from rltrain.run.profile import PROFILE
 from rltrain.storage import manifest
 from rltrain.storage.metrics_file import METRICS, MetricsFile
-from rltrain_files.disk import NotWritten, disk_errors
-from rltrain_ranks.logs.rank_log import say
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

@@ -14,6 +14,8 @@ from rltrain.metrics.divergence import Trained, check_divergence
 from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
 from rltrain.metrics.scalars import check_number
+from rltrain.ranks.ending import Requests
+from rltrain.ranks.pulse import PulseWriter
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.run.output import Output
@@ -35,8 +37,6 @@ from rltrain.types import (
     TrainResult,
     World,
 )
-from rltrain_ranks.ending import Requests
-from rltrain_ranks.pulse import PulseWriter
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

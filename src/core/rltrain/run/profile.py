@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rltrain.ranks.pulse import PulseWriter, Span
+from rltrain.ranks.watch.hangs import machine
 from rltrain.types import ProcessGroup
-from rltrain_ranks.pulse import PulseWriter, Span
-from rltrain_ranks.watch.hangs import machine
 
 PROFILE = "profile.json"
 """The file's name."""

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from rltrain.config import Placement, RunConfig
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
+from rltrain.ranks.board import Notes
+from rltrain.ranks.guarded import end_in_time
+from rltrain.ranks.logs.rank_log import RankLog
 from rltrain.specs import LauncherSpec
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.types import Launcher, TrainResult, World
-from rltrain_ranks.board import Notes
-from rltrain_ranks.guarded import end_in_time
-from rltrain_ranks.logs.rank_log import RankLog
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=Placement)

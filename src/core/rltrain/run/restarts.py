@@ -11,14 +11,14 @@ from pathlib import Path
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
+from rltrain.files.disk import Mount
+from rltrain.files.reading import real
+from rltrain.ranks.board import Notes
+from rltrain.ranks.folders import private_folder
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run import STORY, Run
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
-from rltrain_files.disk import Mount
-from rltrain_files.reading import real
-from rltrain_ranks.board import Notes
-from rltrain_ranks.folders import private_folder
 
 _OUTSIDE = tuple(
     f"was killed {how}" for how in ("by SIGKILL", "by SIGTERM", "by SIGHUP", "from outside")

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rltrain.errors import PluginError, RltrainError, fitting
+from rltrain.files.secrets.hiding import hide, hide_in_text
 from rltrain.launch import make_report, say
 from rltrain.metrics.divergence import check_divergence
+from rltrain.ranks.processes import without_copies
 from rltrain.records import RunStarted
 from rltrain.run.agreement import Agreement, agree
 from rltrain.run.plugin_session import PluginSession
@@ -21,8 +23,6 @@ from rltrain.storage.given import with_kept
 from rltrain.storage.resume import nothing_to_resume, resumption
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
-from rltrain_files.secrets.hiding import hide, hide_in_text
-from rltrain_ranks.processes import without_copies
 
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv

@@ -16,6 +16,7 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import EndedBySignal, PluginError, UsageError
+from rltrain.files.terminal import note
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
@@ -24,17 +25,16 @@ from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.installed import check_travel, without_given
 from rltrain.plugins.registry import Registry
+from rltrain.ranks.board import Notes
+from rltrain.ranks.devices import make_room
+from rltrain.ranks.ending import heard_requests, pass_on
+from rltrain.ranks.logs.stream import lasting_output
+from rltrain.ranks.machine import wait_for_host
+from rltrain.ranks.processes import refuse_in_import
 from rltrain.run.ranks import carry_out, launcher_of, train
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.seeding import generators_kept
 from rltrain.types import TrainResult, World
-from rltrain_files.terminal import note
-from rltrain_ranks.board import Notes
-from rltrain_ranks.devices import make_room
-from rltrain_ranks.ending import heard_requests, pass_on
-from rltrain_ranks.logs.stream import lasting_output
-from rltrain_ranks.machine import wait_for_host
-from rltrain_ranks.processes import refuse_in_import
 
 _ONE_AT_A_TIME = threading.Lock()
 

@@ -14,29 +14,29 @@ from pathlib import Path
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
+from rltrain.files.secrets.hiding import hide_in_text
 from rltrain.plan.tasks import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
+from rltrain.ranks.board import Notes, board_of
+from rltrain.ranks.devices import restrict_gpus, restrict_to_own_gpu, with_device
+from rltrain.ranks.ending import ending_when_asked
+from rltrain.ranks.folders import private_folder, use_folder
+from rltrain.ranks.interrupts import OF_SCHEDULERS
+from rltrain.ranks.logs.echo import echoed
+from rltrain.ranks.logs.rank_log import RankLog
+from rltrain.ranks.machine import bind_cores, keep_freed_memory
+from rltrain.ranks.processes import end_with_launcher, free_start_method
+from rltrain.ranks.pulse import pulse_file
+from rltrain.ranks.reports import forget_reports, log_path, make_report, write_report
+from rltrain.ranks.stacks import answering, describing, stack_file
+from rltrain.ranks.watch.hangs import machine, watching
+from rltrain.ranks.world import export_rank_env, rank_from_env
 from rltrain.run.session import RankSession
 from rltrain.specs import LibrarySpec, WriterSpec
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult, World
-from rltrain_files.secrets.hiding import hide_in_text
-from rltrain_ranks.board import Notes, board_of
-from rltrain_ranks.devices import restrict_gpus, restrict_to_own_gpu, with_device
-from rltrain_ranks.ending import ending_when_asked
-from rltrain_ranks.folders import private_folder, use_folder
-from rltrain_ranks.interrupts import OF_SCHEDULERS
-from rltrain_ranks.logs.echo import echoed
-from rltrain_ranks.logs.rank_log import RankLog
-from rltrain_ranks.machine import bind_cores, keep_freed_memory
-from rltrain_ranks.processes import end_with_launcher, free_start_method
-from rltrain_ranks.pulse import pulse_file
-from rltrain_ranks.reports import forget_reports, log_path, make_report, write_report
-from rltrain_ranks.stacks import answering, describing, stack_file
-from rltrain_ranks.watch.hangs import machine, watching
-from rltrain_ranks.world import export_rank_env, rank_from_env
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=Placement)

@@ -15,9 +15,9 @@ from typing import Any
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError
+from rltrain.files.reading import digest, opened, read_bytes
 from rltrain.storage.fitting import check_state
 from rltrain.unpickling import UnsafePickle, would_run_code
-from rltrain_files.reading import digest, opened, read_bytes
 
 _MAGIC, _BEFORE = b"rltrain state 2\n", b"rltrain state 1\n"
 """The first bytes of a state: now, and when it had one digest and no parts."""

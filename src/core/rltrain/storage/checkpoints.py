@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
+from rltrain.files.bounds import parse_json
+from rltrain.files.reading import changed_at, read_bytes
 from rltrain.storage.checkpoint import Checkpoint, name_of_state, states_of, write_state
 from rltrain.storage.fitting import is_count, is_file_name, is_number
 from rltrain.storage.run_folder import RunFolder
-from rltrain_files.bounds import parse_json
-from rltrain_files.reading import changed_at, read_bytes
 
 INDEX = "checkpoints.json"
 """In the run folder: the checkpoints in the order in which they were saved."""

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
+from rltrain.files.reading import changed_at, no_file, real
 from rltrain.options.run import RunOptions
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.checkpoints import INDEX
 from rltrain.storage.metrics_file import METRICS
 from rltrain.storage.run import Run
 from rltrain.storage.run_folder import task_folder
-from rltrain_files.reading import changed_at, no_file, real
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from rltrain_files.dotted import get_dotted, leaves, set_dotted
-from rltrain_files.run_files import shortened
-from rltrain_files.secrets.hiding import hide
+from rltrain.files.dotted import get_dotted, leaves, set_dotted
+from rltrain.files.run_files import shortened
+from rltrain.files.secrets.hiding import hide
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from rltrain.errors import UsageError
+from rltrain.files.dotted import get_dotted
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run import Run
-from rltrain_files.dotted import get_dotted
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

@@ -21,14 +21,14 @@ from rltrain.config import RunConfig
 from rltrain.config.declare import NAMES, SCOPE, Scope, scoped
 from rltrain.config.options import Options
 from rltrain.errors import UsageError
+from rltrain.files.bounds import parse_json
+from rltrain.files.dotted import flatten
+from rltrain.files.reading import read_text
+from rltrain.files.secrets.hiding import hide, hide_words, without_secrets
 from rltrain.plugins.installed import Installed
 from rltrain.seeding import SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
-from rltrain_files.bounds import parse_json
-from rltrain_files.dotted import flatten
-from rltrain_files.reading import read_text
-from rltrain_files.secrets.hiding import hide, hide_words, without_secrets
 
 _LARGEST = 64 << 20
 """Bytes of a manifest that is read. Each rank has its seeds in it."""

@@ -21,11 +21,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rltrain.errors import UsageError, in_a_line
+from rltrain.files.disk import Mount
+from rltrain.files.reading import read_bytes
+from rltrain.files.terminal import finite
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
 from rltrain.storage.fitting import check_fields
-from rltrain_files.disk import Mount
-from rltrain_files.reading import read_bytes
-from rltrain_files.terminal import finite
 
 METRICS = "metrics.jsonl"
 

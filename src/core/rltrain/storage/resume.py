@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.data import unpack_state
 from rltrain.errors import UsageError
+from rltrain.files.dotted import flatten
+from rltrain.files.secrets.hiding import hide
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.given import given_anew
 from rltrain.types import Arrays, World
 from rltrain.unpickling import UnsafePickle, would_run_code
-from rltrain_files.dotted import flatten
-from rltrain_files.secrets.hiding import hide
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

@@ -15,9 +15,9 @@ from typing import Any
 
 from rltrain.config.checks import flag
 from rltrain.errors import UsageError
-from rltrain_files.disk import PARTIAL, Mount, disk_errors, try_to_write, whole
-from rltrain_files.reading import real
-from rltrain_files.terminal import one_line
+from rltrain.files.disk import PARTIAL, Mount, disk_errors, try_to_write, whole
+from rltrain.files.reading import real
+from rltrain.files.terminal import one_line
 
 _LONGEST = 255
 """Bytes of a file's name."""

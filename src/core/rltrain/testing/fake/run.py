@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from rltrain.ranks.world import rank_variables
 from rltrain.testing.fake.baton import Baton, RankStates
 from rltrain.testing.fake.faults import (
     CollectiveMismatch,
@@ -19,7 +20,6 @@ from rltrain.testing.fake.faults import (
 )
 from rltrain.testing.fake.group import Call, Collective, FakeGroup, size
 from rltrain.types import World
-from rltrain_ranks.world import rank_variables
 
 T = TypeVar("T")
 

@@ -95,7 +95,7 @@ def _completer(command: str | None, action: argparse.Action) -> Completer | None
         **{"task": _tasks, "run": _runs, "runs": _runs, "resume": _runs},
         **{"checkpoint": _checkpoints, "algorithm": _algorithms, "framework": _frameworks},
         **{"no_plugins": _plugins, "no_plugin": _plugins},
-        **{"tasks words": _tasks, "plugins name": _plugins},
+        **{"tasks words": _tasks, "plugins name": _plugins, "new kind": lambda **_: KINDS},
     }
     kind = _KIND_OF.get(action.dest, action.dest)
     if kind in KINDS:

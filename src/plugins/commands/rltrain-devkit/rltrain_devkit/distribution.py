@@ -44,9 +44,7 @@ KINDS = {
     "backend": Kind(f"rltrain --backend $name {_TWO}", "mpi4py>=4,<5", library=("torch>=2.7",)),
     "suite": Kind(f"rltrain --task $name/Point-v0 {_TWO}", "mujoco>=3", library=("torch>=2.7",)),
     "writer": Kind(f"rltrain --writer console $name {_TWO}", "wandb>=0.18,<1"),
-    "launcher": Kind(
-        f"rltrain --launcher $name {_TWO}", "ray>=2.40,<3", needs=("rltrain-nodes>=0.1",)
-    ),
+    "launcher": Kind(f"rltrain --launcher $name {_TWO}", "ray>=2.40,<3"),
     "observer": Kind(f"rltrain --observer $name {_TWO}", "psutil>=6"),
     "gradient_sync": Kind(f"rltrain --grad-sync $name {_TWO}", "torch>=2.7"),
     "cluster": Kind(

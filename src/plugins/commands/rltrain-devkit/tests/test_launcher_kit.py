@@ -13,7 +13,7 @@ from rltrain import hookimpl
 from rltrain.launch import ask_to_end, ended_by_signal, failure, private_folder
 from rltrain.specs import LauncherSpec
 from rltrain.watch import hang_watch
-from rltrain_nodes import caught_signals
+from rltrain.nodes import caught_signals
 
 
 @hookimpl

@@ -12,8 +12,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from rltrain.nodes import interface_towards, interfaces
 from rltrain_doctor.findings import Finding, ok, problem, warning
-from rltrain_nodes import interface_towards, interfaces
 
 PATIENCE = 5.0
 """Seconds to resolve a name. Without a server, the system's resolver waits half a minute."""

@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 from rltrain.hookspecs import hookimpl
+from rltrain.ranks.reports import failure
+from rltrain.ranks.world import rank_variables
 from rltrain.run.group import SingleProcess
 from rltrain.specs import BackendSpec, Checkup, LauncherSpec
 from rltrain.types import TrainResult, World
-from rltrain_ranks.reports import failure
-from rltrain_ranks.world import rank_variables
 
 FALLBACKS = ({"FLAKY_FIRST": "1"}, {"FLAKY_SECOND": "1"}, {"FLAKY_THIRD": "1"})
 

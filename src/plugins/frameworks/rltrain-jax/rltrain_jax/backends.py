@@ -14,14 +14,7 @@ from rltrain import hookimpl
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
 from rltrain.launch import shared_folder
-from rltrain.session import Session
-from rltrain.types import World
-from rltrain_jax.coordination import set_gloo_address
-from rltrain_jax.devices import local_device
-from rltrain_jax.group import JaxProcessGroup
-from rltrain_jax.trees import broadcast_tree
-from rltrain_jax.workarounds import initialize_quietly
-from rltrain_nodes import (
+from rltrain.nodes import (
     Member,
     choose_nccl_interface,
     is_loopback,
@@ -29,6 +22,13 @@ from rltrain_nodes import (
     reachable_address,
     sealed_afterwards,
 )
+from rltrain.session import Session
+from rltrain.types import World
+from rltrain_jax.coordination import set_gloo_address
+from rltrain_jax.devices import local_device
+from rltrain_jax.group import JaxProcessGroup
+from rltrain_jax.trees import broadcast_tree
+from rltrain_jax.workarounds import initialize_quietly
 
 _SOCKET = "coordinator"
 """Where jax's coordinator listens, in the folder that the ranks of one node share."""

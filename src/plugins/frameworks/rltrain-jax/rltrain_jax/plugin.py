@@ -20,7 +20,7 @@ def rltrain_provides() -> Iterable[Spec]:
             arrays="rltrain_jax.arrays:JaxArrays",
             exporter="rltrain_jax.exporter:JaxExporter",
             joins_first=True,
-            refuse="rltrain_nodes:refuse",
+            refuse="rltrain.nodes:refuse",
             usual=True,
             launcher="processes",
             grad_sync="tree",
@@ -33,19 +33,19 @@ def rltrain_provides() -> Iterable[Spec]:
             arrays="rltrain_jax.arrays:JaxArrays",
             exporter="rltrain_jax.exporter:JaxExporter",
             joins_first=True,
-            refuse="rltrain_nodes:refuse",
+            refuse="rltrain.nodes:refuse",
             usual=True,
             launcher="processes",
             grad_sync="tree",
             device="cuda",
-            network="rltrain_nodes:network_of_nccl",
+            network="rltrain.nodes:network_of_nccl",
             count_devices="rltrain_jax.devices:count_cuda",
         ),
         LauncherSpec(
             name="processes",
             factory="rltrain_jax.processes:ProcessesLauncher",
             frameworks=("jax", "torch"),
-            refuse="rltrain_nodes:refuse",
+            refuse="rltrain.nodes:refuse",
             lacks=("local_addr", "max_restarts"),
             summary="the standard library's processes",
         ),
@@ -69,7 +69,7 @@ def rltrain_provides() -> Iterable[Spec]:
 @hookimpl
 def rltrain_checkup() -> Checkup:
     """Say what jax is installed for, and what to try if NCCL fails."""
-    from rltrain_nodes import NCCL_FALLBACKS  # Each command imports this module.
+    from rltrain.nodes import NCCL_FALLBACKS  # Each command imports this module.
 
     return Checkup(
         facts={"jax": "rltrain_jax.devices:about"}, remedies={"jax-cuda": NCCL_FALLBACKS}

@@ -26,9 +26,9 @@ from rltrain.launch import (
     rank_variables,
     with_temporary_files,
 )
+from rltrain.nodes import CaughtSignals, caught_signals, connected_nodes, hold_port
 from rltrain.types import TrainResult, World
 from rltrain.watch import hang_watch
-from rltrain_nodes import CaughtSignals, caught_signals, connected_nodes, hold_port
 
 SHUTDOWN_TIMEOUT = 5
 """Seconds between SIGTERM and SIGKILL for a rank."""

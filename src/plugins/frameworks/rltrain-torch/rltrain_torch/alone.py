@@ -16,7 +16,7 @@ from torch.distributed.elastic.rendezvous import (
     rendezvous_handler_registry,
 )
 
-from rltrain_nodes import hold_port
+from rltrain.nodes import hold_port
 
 NAME = "rltrain-alone"
 """The rendezvous backend, as torch elastic knows it."""

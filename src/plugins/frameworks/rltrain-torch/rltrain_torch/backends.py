@@ -14,9 +14,9 @@ from rltrain import hookimpl
 from rltrain.config import Placement
 from rltrain.errors import RltrainError
 from rltrain.launch import shared_folder
+from rltrain.nodes import Member, choose_nccl_interface, interface_towards, meet
 from rltrain.session import Session
 from rltrain.types import World
-from rltrain_nodes import Member, choose_nccl_interface, interface_towards, meet
 from rltrain_torch import nccl
 from rltrain_torch.fingerprints import fingerprints
 from rltrain_torch.flight_recorder import last_collectives

@@ -30,9 +30,9 @@ from rltrain.launch import (
     private_folder,
     with_temporary_files,
 )
+from rltrain.nodes import connected_nodes, reachable_address
 from rltrain.types import TrainResult
 from rltrain.watch import hang_watch
-from rltrain_nodes import connected_nodes, reachable_address
 from rltrain_torch.children import Children
 from rltrain_torch.compat import optional
 from rltrain_torch.mps import served

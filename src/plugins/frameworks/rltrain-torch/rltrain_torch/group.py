@@ -19,8 +19,8 @@ from torch.distributed.rendezvous import rendezvous
 from rltrain.data import pack_object, unpack_object
 from rltrain.errors import UsageError
 from rltrain.launch import shared_folder
+from rltrain.nodes import sealed_afterwards
 from rltrain.types import ReduceOp, World
-from rltrain_nodes import sealed_afterwards
 from rltrain_torch.compat import destroy_without_gil
 
 __all__ = ["TIMEOUT", "TorchProcessGroup", "sealed"]

@@ -25,8 +25,8 @@ def rltrain_provides() -> Iterable[Spec]:
             grad_sync="flat",
             device="cpu",
             shares=("cuda",),
-            refuse="rltrain_nodes:refuse",
-            network="rltrain_nodes:network_of_gloo",
+            refuse="rltrain.nodes:refuse",
+            network="rltrain.nodes:network_of_gloo",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         BackendSpec(
@@ -39,16 +39,16 @@ def rltrain_provides() -> Iterable[Spec]:
             launcher="elastic",
             grad_sync="flat",
             device="cuda",
-            network="rltrain_nodes:network_of_nccl",
+            network="rltrain.nodes:network_of_nccl",
             cannot_share="rltrain_torch.nccl:cannot_share",
-            refuse="rltrain_nodes:refuse",
+            refuse="rltrain.nodes:refuse",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         LauncherSpec(
             name="elastic",
             factory="rltrain_torch.elastic:ElasticLauncher",
             frameworks=("torch",),
-            refuse="rltrain_nodes:refuse",
+            refuse="rltrain.nodes:refuse",
             summary="torch elastic, with a preloaded forkserver",
         ),
         GradientSyncSpec(
@@ -81,7 +81,7 @@ def rltrain_dialect() -> Dialect:
 @hookimpl
 def rltrain_checkup() -> Checkup:
     """Say what torch is built for, and what to try if NCCL fails."""
-    from rltrain_nodes import NCCL_FALLBACKS  # Each command imports this module.
+    from rltrain.nodes import NCCL_FALLBACKS  # Each command imports this module.
 
     return Checkup(
         facts={"torch": "rltrain_torch.devices:about"}, remedies={"nccl": NCCL_FALLBACKS}

@@ -26,12 +26,12 @@ from rltrain.launch import (
     ranks_done,
     with_temporary_files,
 )
+from rltrain.nodes import CaughtSignals, caught_signals
 from rltrain.types import TrainResult
 from rltrain.watch import hang_watch
 from rltrain_mpi import rank
 from rltrain_mpi.console import Console, opened_console
 from rltrain_mpi.options import MpiOptions
-from rltrain_nodes import CaughtSignals, caught_signals
 
 SHUTDOWN_TIMEOUT = 5.0
 """Seconds between SIGTERM and SIGKILL for mpiexec, which ends its ranks."""

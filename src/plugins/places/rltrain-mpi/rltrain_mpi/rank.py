@@ -25,9 +25,9 @@ def main() -> None:
         sys.path[:] = pickle.load(file)
         config, work = pickle.load(file)
     from rltrain.launch import make_report, rank_variables, write_report
+    from rltrain.nodes import seal
     from rltrain.types import World
     from rltrain_mpi.library import started_ranks
-    from rltrain_nodes import seal
 
     size = int(config.nproc_per_node)
     try:

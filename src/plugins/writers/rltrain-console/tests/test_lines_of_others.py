@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 
+from rltrain.ranks.board import board_of
+from rltrain.ranks.ending import ask_to_end
+from rltrain.ranks.logs.rank_log import RankLog, say
 from rltrain_console.others import LinesOfOthers
-from rltrain_ranks.board import board_of
-from rltrain_ranks.ending import ask_to_end
-from rltrain_ranks.logs.rank_log import RankLog, say
 
 
 def test_the_view_shows_the_lines_of_every_process_of_the_node(tmp_path, capsys):
@@ -19,7 +19,7 @@ def test_the_view_shows_the_lines_of_every_process_of_the_node(tmp_path, capsys)
         say("before")
         lines = LinesOfOthers(shown.append)
         say("of this rank")
-        code = "import sys, pathlib; from rltrain_ranks.logs.rank_log import show\n"
+        code = "import sys, pathlib; from rltrain.ranks.logs.rank_log import show\n"
         code += "show('of the launcher', pathlib.Path(sys.argv[1]))"
         subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
         lines.look()

@@ -21,11 +21,11 @@ from hostile import controls, hostile_records
 
 from rltrain.builtin.console import ConsoleWriter
 from rltrain.plugins.registry import discover
+from rltrain.ranks.logs.rank_log import RankLog, say
 from rltrain.records import Record, Warned
 from rltrain.specs import WriterSpec
 from rltrain_console.plugin import rltrain_provides
 from rltrain_console.writer import LiveConsoleWriter
-from rltrain_ranks.logs.rank_log import RankLog, say
 
 
 class RealTerminal(Terminal):

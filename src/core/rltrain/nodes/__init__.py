@@ -1,0 +1,50 @@
+"""What keeps the nodes of a run connected: for launchers and backends.
+
+A launcher that is started on each node (`LauncherSpec.starts_nodes` is False) enters
+`connected_nodes` around what starts its ranks, and its spec names `rltrain.nodes:refuse`:
+
+    with private_folder() as reports, connected_nodes(config, reports):
+        ...  # start the ranks, and wait for them
+
+A backend whose ranks find each other at the master's address lets them `meet` first: a framework
+that misses one waits for many minutes, and does not say for whom.
+
+A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
+"""
+
+from rltrain.nodes.meeting import meet
+from rltrain.nodes.messages import Member
+from rltrain.nodes.network import (
+    NCCL_FALLBACKS,
+    choose_nccl_interface,
+    hold_port,
+    interface_towards,
+    interfaces,
+    is_loopback,
+    network_of_gloo,
+    network_of_nccl,
+    reachable_address,
+)
+from rltrain.nodes.places import connected_nodes, refuse
+from rltrain.nodes.sealing import seal, sealed_afterwards
+from rltrain.nodes.signals import CaughtSignals, caught_signals
+
+__all__ = [
+    "NCCL_FALLBACKS",
+    "CaughtSignals",
+    "Member",
+    "caught_signals",
+    "choose_nccl_interface",
+    "connected_nodes",
+    "hold_port",
+    "interface_towards",
+    "interfaces",
+    "is_loopback",
+    "meet",
+    "network_of_gloo",
+    "network_of_nccl",
+    "reachable_address",
+    "refuse",
+    "seal",
+    "sealed_afterwards",
+]

@@ -1,0 +1,105 @@
+"""Processes that Python makes of this one: ranks, by multiprocessing, and copies, by `os.fork`.
+
+A copy must not do what is the process' own. If it ended by an exception, such as that of
+`sys.exit`, it would leave through all that its parent has called: it would end the parent's
+connections, and remove its files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import multiprocessing.connection
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from typing import NoReturn
+
+from rltrain.files.errors import UsageError
+from rltrain.ranks.guarded import end_with_parent, flush
+from rltrain.ranks.world import SAFE_PATH
+
+NO_GUARD = (
+    "rltrain.train: processes that a script starts import it, and it calls rltrain.train again. "
+    'Call it under `if __name__ == "__main__":`.'
+)
+UNGUARDED = os.EX_CONFIG
+"""The exit status of a rank that could not import the script, because of that."""
+
+
+def refuse_in_import(distributed: bool) -> None:
+    """Refuse to train while multiprocessing imports the script that started this process.
+
+    If ranks are to be started, this process is one of them, and ends here: the launcher says why,
+    once for all ranks.
+    """
+    if distributed and getattr(sys.modules["__main__"], "__file__", None) == "<stdin>":
+        raise UsageError(
+            "rltrain.train: processes that a script starts import it, and this one is on standard "
+            "input. Write it to a file."
+        )
+    if distributed and multiprocessing.current_process().daemon:
+        raise UsageError(
+            "rltrain.train: a worker of multiprocessing.Pool can start no ranks. Use "
+            "concurrent.futures.ProcessPoolExecutor, or leave out distributed."
+        )
+    # multiprocessing asks the same, to refuse processes that such an import would start.
+    if not getattr(multiprocessing.current_process(), "_inheriting", False):
+        return
+    if distributed:
+        os._exit(UNGUARDED)
+    raise UsageError(NO_GUARD)
+
+
+def end_with_launcher() -> None:
+    """End this process when its launcher ends.
+
+    The launcher's sentinel becomes readable when it ends, however it ends. Linux ends what cannot
+    run Python then: with the launcher, or with the forkserver, which ends with it.
+    """
+    launcher = multiprocessing.parent_process()
+    if launcher is None:
+        return
+    end_with_parent()
+
+    def watch(sentinel: int) -> None:
+        multiprocessing.connection.wait([sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, args=(launcher.sentinel,), daemon=True).start()
+
+
+def free_start_method() -> None:
+    """Let a task start processes in a rank as it does alone: by that method, and with that path.
+
+    multiprocessing fixes it in each process that it starts, as the one that started that process:
+    the task could set no other, and what it starts would have to be pickled.
+    """
+    if (SAFE_PATH[0], os.environ.get(SAFE_PATH[0])) == SAFE_PATH:
+        del os.environ[SAFE_PATH[0]]
+    multiprocessing.set_start_method(None, force=True)
+
+
+@contextlib.contextmanager
+def without_copies() -> Iterator[None]:
+    """End a copy of this process that was made inside, and leaves the context, however."""
+    owner = os.getpid()
+    try:
+        yield
+    finally:
+        if os.getpid() != owner:
+            end_copy()
+
+
+def end_copy() -> NoReturn:
+    """End this process, which is a copy, as Python would, by the exception that it handles."""
+    error, status = sys.exception(), 0
+    if isinstance(error, SystemExit):
+        status = error.code if isinstance(error.code, int) else int(error.code is not None)
+    elif error is not None:
+        traceback.print_exception(error)
+        status = 1
+    flush(sys.stdout, sys.stderr)
+    os._exit(status & 255)

@@ -1,0 +1,313 @@
+"""Ranks, or nodes, meet before a framework starts."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rltrain.errors import UsageError
+from rltrain.launch import SECRET
+from rltrain.nodes import callers, calling, meeting, messages
+from rltrain.nodes.meeting import Member, meet, refuse
+from rltrain.nodes.messages import receive_line
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    """There is no secret, and a wrong member is not given many seconds to be a stranger."""
+    monkeypatch.delenv(SECRET, raising=False)
+    monkeypatch.setattr(meeting, "_SECOND_LOOK", 0.5)
+
+
+FAMILIES = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6, "localhost": socket.AF_INET}
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    with socket.socket(FAMILIES[host]) as found:
+        try:
+            found.bind((host, 0))
+        except OSError:
+            pytest.skip(f"this machine has no {host}")
+        return found.getsockname()[1]
+
+
+def met(members, host="127.0.0.1", timeout=30.0) -> list[str]:
+    """Let members meet, each in a thread; return each one's error message."""
+    port = free_port(host)
+
+    def one(member):
+        try:
+            meet(member, host, port, timeout)
+        except UsageError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(len(members)) as threads:
+        messages = list(threads.map(one, members))
+    with socket.create_server((host, port), family=FAMILIES[host]):
+        return messages  # The port is free for the framework.
+
+
+def ranks(*numbers, of):
+    return [Member("rank", number, of, host=f"m{number}") for number in numbers]
+
+
+@pytest.mark.parametrize("host", FAMILIES)
+def test_all_ranks_meet(host):
+    assert met(ranks(0, 1, 2, 3, of=4), host) == [""] * 4
+
+
+def test_ranks_meet_in_any_order_of_arrival():
+    port = free_port()
+    second, first = ranks(1, 0, of=2)
+    early = threading.Thread(target=meet, args=(second, "127.0.0.1", port, 30.0))
+    early.start()
+    meet(first, "127.0.0.1", port, 30.0)
+    early.join(30)
+    assert not early.is_alive()
+
+
+def test_all_present_ranks_name_the_missing_ones():
+    messages = met(ranks(0, 2, of=5), timeout=1.0)
+    assert len(set(messages)) == 1
+    assert messages[0].startswith("The ranks did not find each other at 127.0.0.1:")
+    assert "Ranks 1, 3, 4 of 5 did not arrive within 1 s (--join-timeout). Check" in messages[0]
+
+
+def test_the_other_ranks_report_a_missing_rank_0():
+    (message,) = met(ranks(1, of=2), timeout=0.5)
+    assert "Rank 0 did not answer within 0.5 s (--join-timeout): " in message
+    assert "refused" in message
+
+
+@pytest.mark.parametrize("words", [b"3\n", b"{}\n", b"[]\n"])
+def test_another_program_at_the_port_is_no_rank_0(words):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            with contextlib.suppress(OSError):
+                while True:
+                    with server.accept()[0] as connection:
+                        connection.sendall(words)
+                        connection.recv(4096)
+
+        threading.Thread(target=answer, daemon=True).start()
+        with pytest.raises(UsageError, match=r"Rank 0 did not answer within 0\.5 s"):
+            meet(*ranks(1, of=2), "127.0.0.1", server.getsockname()[1], 0.5)
+        server.shutdown(socket.SHUT_RDWR)
+
+
+def test_two_nodes_with_the_same_number_are_reported():
+    nodes = [Member("node", number, 4, host=host) for number, host in ((0, "a"), (1, "b"))]
+    messages = met([*nodes, Member("node", 1, 4, host="b")])
+    assert all("Two nodes have the number 1; the second is b." in text for text in messages)
+
+
+def test_another_number_of_members_is_reported():
+    messages = met([*ranks(0, of=4), *ranks(1, of=2)])
+    assert all("Rank 1 (m1) is one of 2, and rank 0 (m0) is one of 4." in text for text in messages)
+
+
+def test_a_loopback_address_is_explained_to_nodes_that_miss_each_other():
+    (message,) = met([Member("node", 0, 2, host="a")], timeout=0.1)
+    assert "On each node 127.0.0.1 is the node itself: give node 0's address. Check" in message
+    (message,) = met(ranks(0, of=2), timeout=0.1)
+    assert "the node itself" not in message
+
+
+def test_a_number_0_that_is_not_at_the_address_is_told_so():
+    there = "192.0.2.1"  # An address of documentation, which no machine has.
+    with pytest.raises(
+        UsageError, match=r"192\.0\.2\.1 is no address of b: is another node number"
+    ):
+        meet(Member("node", 0, 2, host="b"), there, free_port(), 0.1)
+
+
+def test_what_differs_is_named():
+    members = [Member("node", i, 2, {"rltrain": f"0.{i}"}, host=f"M{i}") for i in (0, 1)]
+    messages = met(members)
+    assert all("Node 1 (M1) has rltrain 0.1, and node 0 (M0) has 0.0." in text for text in messages)
+
+
+SILENT = b""
+EVIL = "\x1b]0;evil\x07"
+STRANGERS = (
+    SILENT,
+    b"GET / HTTP/1.1\n",
+    b"3\n",
+    b"\xff\xfe\n",
+    b'{"member": {"kind": "rank", "num',
+    b'{"kind": "rank", "number": 1, "count": 7, "facts": {}, "host": "' + EVIL.encode() + b'"}\n',
+    b"[" * 10_000 + b"\n",
+    b"x" * 100_000,
+)
+
+
+@contextlib.contextmanager
+def waiting(member, timeout=30.0):
+    """Let number 0 wait in a thread; yield its port, and a function that returns its error."""
+    port = free_port()
+    with ThreadPoolExecutor(1) as threads:
+        result = threads.submit(meet, member, "127.0.0.1", port, timeout)
+        yield port, lambda: result.exception(30)
+
+
+def stranger_at(port, words):
+    while True:
+        with contextlib.suppress(ConnectionRefusedError):
+            stranger = socket.create_connection(("127.0.0.1", port), timeout=5)
+            break
+    with contextlib.suppress(ConnectionError):
+        stranger.sendall(words)
+    return stranger
+
+
+def test_strangers_cost_nobody_time_and_print_nothing_raw(capsys):
+    first, second = ranks(0, 1, of=2)
+    with contextlib.ExitStack() as opened, waiting(first) as (port, outcome):
+        for words in STRANGERS:
+            opened.enter_context(stranger_at(port, words))
+        for _ in range(2 * callers._STRANGERS):
+            opened.enter_context(stranger_at(port, SILENT))
+        began = time.monotonic()
+        meet(second, "127.0.0.1", port, 30.0)
+        assert outcome() is None
+        assert time.monotonic() - began < 5
+    told = capsys.readouterr().err
+    assert set(told.splitlines()) <= {
+        f"127.0.0.1 has connected and is none of this run's: {why}. It is ignored"
+        for why in (
+            "it did not say who it is",
+            "it does not speak rltrain's protocol",
+            "there are too many",
+        )
+    }
+    assert told.count("\n") == 3  # Each once.
+    assert "\x1b" not in told
+
+
+@pytest.mark.parametrize("words", STRANGERS)
+def test_a_stranger_is_sent_away(monkeypatch, words):
+    monkeypatch.setattr(callers, "ANSWER_TIMEOUT", 0.3)
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        with stranger_at(port, words) as stranger, contextlib.suppress(ConnectionError):
+            while stranger.recv(4096):
+                pass
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+
+
+def test_words_that_come_slowly_have_one_deadline(monkeypatch):
+    monkeypatch.setattr(callers, "ANSWER_TIMEOUT", 0.5)
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        began = time.monotonic()
+        with stranger_at(port, b"{") as stranger, contextlib.suppress(OSError):
+            while time.monotonic() - began < 20:
+                stranger.sendall(b" ")
+                time.sleep(0.05)
+        assert time.monotonic() - began < 10
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+
+
+def test_a_number_0_that_says_nothing_costs_no_more_than_the_time_to_join():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        began = time.monotonic()
+        with pytest.raises(UsageError, match=r"did not answer within 0\.5 s .*: timed out"):
+            meet(*ranks(1, of=2), "127.0.0.1", server.getsockname()[1], 0.5)
+        assert time.monotonic() - began < 5
+
+
+def test_a_wrong_member_that_may_be_a_stranger_does_not_end_the_meeting(monkeypatch):
+    monkeypatch.setattr(meeting, "_SECOND_LOOK", 20.0)
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        with pytest.raises(UsageError, match=r"Rank 6 \(m6\) is one of 7, and rank 0"):
+            meet(*ranks(6, of=7), "127.0.0.1", port, 30.0)
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+
+
+def test_a_member_that_leaves_is_missing_again():
+    with waiting(*ranks(0, of=3)) as (port, outcome), ThreadPoolExecutor(1) as threads:
+        key = messages.key_of("")
+        with stranger_at(port, b"") as early:
+            challenge = messages.parse_challenge(receive_line(early, 5))
+            hello = messages.Hello(*ranks(1, of=3), "0" * 64)
+            early.sendall(messages.pack_hello(key, challenge, hello))
+            answer = messages.parse_answer(key, hello.nonce, receive_line(early, 5))
+            assert answer == messages.Answer("", "m0")
+        second = threads.submit(meet, *ranks(2, of=3), "127.0.0.1", port, 30.0)
+        meet(*ranks(1, of=3), "127.0.0.1", port, 30.0)
+        assert second.exception(30) is outcome() is None
+
+
+def test_a_secret_ends_the_meeting_at_once_when_a_member_is_wrong(monkeypatch):
+    monkeypatch.setenv(SECRET, "x")
+    monkeypatch.setattr(meeting, "_SECOND_LOOK", 20.0)
+    began = time.monotonic()
+    errors = met([*ranks(0, of=4), *ranks(1, of=2)])
+    assert all("Rank 1 (m1) is one of 2, and rank 0 (m0) is one of 4." in text for text in errors)
+    assert time.monotonic() - began < 10
+
+
+@pytest.mark.parametrize("secret", ["", "another"])
+def test_who_does_not_know_the_secret_is_ignored(monkeypatch, capsys, secret):
+    monkeypatch.setenv(SECRET, "x")
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        monkeypatch.setenv(SECRET, secret)
+        why = "another run answers there, or RLTRAIN_SECRET is not the same on all"
+        with pytest.raises(UsageError, match=rf"did not answer within 0\.5 s .*: {why}"):
+            meet(*ranks(1, of=2), "127.0.0.1", port, 0.5)
+        monkeypatch.setenv(SECRET, "x")
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+    told = capsys.readouterr().err
+    assert f"127.0.0.1:{port}: {why}" in told  # At once: there may be minutes left.
+    assert "127.0.0.1 has connected and is none of this run's: it is of another run" in told
+
+
+def test_a_port_in_use_is_reported():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(UsageError, match=f"127.0.0.1:{port}. Rank 0 cannot listen there"):
+            meet(*ranks(0, of=2), "127.0.0.1", port, 30.0)
+
+
+def test_all_are_told_why_one_does_not_start():
+    with waiting(*ranks(0, of=3)) as (port, outcome), ThreadPoolExecutor(1) as threads:
+        second = threads.submit(meet, *ranks(1, of=3), "127.0.0.1", port, 30.0)
+        refuse(*ranks(2, of=3), "127.0.0.1", port, "no GPU\x1b[2J\nis visible", 30.0)
+        said = "Rank 2 (m2) does not start: no GPU\\x1b[2J\nis visible"
+        assert str(second.exception(30)) == str(outcome()) == said
+
+
+def test_number_0_tells_all_others_why_it_does_not_start():
+    port = free_port()
+    with ThreadPoolExecutor(2) as threads:
+        others = [threads.submit(meet, each, "127.0.0.1", port, 30.0) for each in ranks(1, 2, of=3)]
+        refuse(*ranks(0, of=3), "127.0.0.1", port, "the disk is full", 30.0)
+        said = {str(each.exception(30)) for each in others}
+    assert said == {"Rank 0 (m0) does not start: the disk is full"}
+
+
+def test_one_that_refuses_and_comes_after_all_is_there(monkeypatch):
+    with waiting(*ranks(0, of=2)) as (port, outcome):
+        refuse(*ranks(1, of=2), "127.0.0.1", port, "a flag is wrong", 30.0)
+        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
+        assert outcome() is None
+
+
+def test_those_that_wait_say_for_whom(monkeypatch, capsys):
+    monkeypatch.setattr(calling, "_FIRST", 0.5)
+    nodes = [Member("node", number, 3, host=f"M{number}") for number in (0, 1)]
+    met(nodes, timeout=2.0)
+    said = capsys.readouterr().out
+    # Node 1 hears it from node 0.
+    assert said.count("waiting for node 2 of 3 (") == 2
+    met(nodes[1:], timeout=1.0)
+    assert "waiting for node 0 at 127.0.0.1:" in capsys.readouterr().out

@@ -1,0 +1,134 @@
+"""A rank's cores: its part of the node's, and how many threads it may have."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rltrain.ranks import machine
+from rltrain.ranks.machine import available_cores, bind_cores, cores_of_rank, crowding
+from rltrain.ranks.world import World
+
+
+class Machine:
+    """The masks of this process, 0 to Linux, and of its parent; and where each core is."""
+
+    def __init__(self, monkeypatch, tmp_path):
+        self.masks, self.folder = {}, tmp_path
+        monkeypatch.setattr(machine, "_TOPOLOGY", tmp_path)
+        monkeypatch.setattr(os, "getppid", lambda: 7)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(self.masks[pid]))
+        monkeypatch.setattr(os, "sched_setaffinity", self._set)
+
+    def _set(self, pid, mask):
+        self.masks[pid] = mask
+
+    def allows(self, parent, own=None):
+        self.masks = {0: set(own or parent), 7: set(parent)}
+
+    def places(self, *positions):
+        for core, (package, number) in enumerate(positions):
+            folder = self.folder / f"cpu{core}" / "topology"
+            folder.mkdir(parents=True)
+            (folder / "physical_package_id").write_text(f"{package}\n")
+            (folder / "core_id").write_text(f"{number}\n")
+
+    def bound(self, ranks):
+        """Bind each rank of a node; return the ranks' masks and their numbers of threads."""
+        found = []
+        for rank in range(ranks):
+            before, world = dict(self.masks), World(rank, rank, 0, ranks, ranks)
+            bind_cores(world)
+            found.append((sorted(self.masks[0]), cores_of_rank(world)))
+            self.masks = before
+        return found
+
+
+@pytest.fixture
+def node(monkeypatch, tmp_path):
+    monkeypatch.delenv("OMP_PROC_BIND", raising=False)
+    return Machine(monkeypatch, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("allowed", "parts"),
+    [
+        ([0, 1], [[0], [1]]),
+        ([2, 3, 8, 9], [[2, 3], [8, 9]]),
+        (range(5), [[0, 1], [2, 3, 4]]),
+        (range(8), [[0, 1], [2, 3, 4], [5, 6, 7]]),
+    ],
+)
+def test_each_rank_has_its_own_part_of_the_cores(node, allowed, parts):
+    node.allows(allowed)
+    assert node.bound(len(parts)) == [(part, len(part)) for part in parts]
+
+
+def test_hardware_threads_of_one_core_go_to_one_rank(node):
+    """Linux often numbers the second threads of all cores after the first ones."""
+    node.allows(range(8))
+    node.places((0, 0), (0, 1), (1, 0), (1, 1), (0, 0), (0, 1), (1, 0), (1, 1))
+    assert [mask for mask, _ in node.bound(4)] == [[0, 4], [1, 5], [2, 6], [3, 7]]
+    assert [mask for mask, _ in node.bound(2)] == [[0, 1, 4, 5], [2, 3, 6, 7]]
+
+
+def test_more_ranks_than_cores_and_one_rank_are_not_bound(node):
+    node.allows([0, 1])
+    assert node.bound(3) == [([0, 1], 1)] * 3
+    assert node.bound(1) == [([0, 1], 2)]
+
+
+def test_what_the_user_or_mpiexec_has_chosen_stays(node, monkeypatch):
+    node.allows(range(8), own=[4, 5, 6])
+    assert node.bound(2) == [([4, 5, 6], 3)] * 2
+    node.allows(range(8))
+    monkeypatch.setenv("OMP_PROC_BIND", "false")
+    assert node.bound(2) == [(list(range(8)), 4)] * 2
+
+
+def test_a_rank_whose_parent_is_outside_its_container_shares(node, monkeypatch):
+    monkeypatch.setattr(os, "getppid", lambda: 0)
+    node.allows(range(8))
+    assert cores_of_rank(World(world_size=4, local_world_size=4)) == 2
+
+
+def test_a_sandbox_that_forbids_it_does_not_end_a_rank(node, monkeypatch):
+    def refuse(pid, mask):
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setaffinity", refuse)
+    node.allows(range(4))
+    assert node.bound(2) == [([0, 1, 2, 3], 2)] * 2
+
+
+def test_linux_binds(monkeypatch):
+    monkeypatch.delenv("OMP_PROC_BIND", raising=False)
+    if available_cores() < 2:
+        pytest.skip("needs two cores")
+    child = os.fork()
+    if not child:
+        world, before = World(1, 1, 0, 2, 2), os.sched_getaffinity(0)
+        bind_cores(world)
+        own = os.sched_getaffinity(0)
+        os._exit(0 if own < before and cores_of_rank(world) == len(own) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("ranks", "said"),
+    [
+        (1, ""),
+        (4, ""),
+        (5, "5 ranks share 4 cores"),
+        (9, "9 ranks share 4 cores; 3,500 MB of memory are free, and a rank has 400 or more"),
+    ],
+)
+def test_too_many_ranks_for_the_machine_are_told(node, monkeypatch, tmp_path, ranks, said):
+    node.allows(range(4))
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal: 8000000 kB\nMemAvailable:    3584000 kB\n")
+    monkeypatch.setattr(machine, "_MEMORY", meminfo)
+    assert crowding(ranks) == said
+    monkeypatch.setattr(machine, "_MEMORY", tmp_path / "of no Linux")
+    assert crowding(9) == "9 ranks share 4 cores"

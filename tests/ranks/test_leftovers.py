@@ -1,0 +1,168 @@
+"""Private temporary folders, and those that killed processes have left."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import textwrap
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+
+import pytest
+
+from rltrain.files.errors import UsageError
+from rltrain.ranks.folders import private_folder, remove_leftovers, with_temporary_files
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    """The temporary folder of this test and of its children."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def killed(temporary):
+    """Return the folders of a process that was killed in the middle of its work."""
+    code = """
+        import multiprocessing.util, sys
+        from rltrain.ranks.folders import private_folder, with_temporary_files
+        with private_folder() as folder, with_temporary_files(folder):
+            (folder / "report").touch()
+            print(folder, multiprocessing.util.get_temp_dir(), sep="|", flush=True)
+            sys.stdin.read()
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        folders = [Path(name) for name in process.stdout.readline().strip().split("|")]
+        remove_leftovers()
+        # Sockets are elsewhere if the path of the test's folder is too long for them.
+        assert [folder.parent for folder in folders] in ([temporary] * 2, [temporary, Path("/tmp")])
+        assert all(folder.is_dir() for folder in folders)  # The process lives.
+        process.send_signal(signal.SIGKILL)
+    return folders
+
+
+def test_a_folder_is_private_and_removed(temporary):
+    with private_folder() as folder:
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+        (folder / "file").touch()
+        remove_leftovers()
+        assert (folder / "file").exists()
+    assert list(temporary.iterdir()) == []
+
+
+def test_the_folder_of_sockets_is_private_also_if_it_had_been_cleaned(temporary, monkeypatch):
+    sockets = temporary / "sockets"
+    monkeypatch.setattr("rltrain.ranks.folders.get_temp_dir", lambda: str(sockets))
+    with private_folder() as folder, with_temporary_files(folder):
+        assert stat.S_IMODE(sockets.stat().st_mode) == 0o700
+
+
+def fill(folder):
+    with contextlib.suppress(OSError):
+        (folder / "ballast").write_bytes(bytes(2 << 20))
+
+
+def test_a_place_without_room_is_named(small_disk, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
+    fill(small_disk)
+    with pytest.raises(UsageError) as refused, private_folder():
+        pass
+    assert str(refused.value) == (
+        f"TMPDIR: temporary files cannot be written in {small_disk} (No space left on device). "
+        "Free some space there, or name another folder: TMPDIR=DIR."
+    )
+    assert [path.name for path in small_disk.iterdir()] == ["ballast"]
+
+
+def test_a_machine_without_any_place_is_refused_in_a_line(monkeypatch):
+    def nowhere():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", nowhere)
+    with (
+        pytest.raises(UsageError, match=r"^TMPDIR: temporary files cannot be written \(No usable"),
+        private_folder(),
+    ):
+        pass
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_one(killed, temporary):
+    with private_folder() as folder:
+        assert list(temporary.iterdir()) == [folder]
+
+
+def test_temporary_files_are_made_in_the_folder(temporary):
+    with private_folder() as folder, with_temporary_files(folder):
+        file, path = tempfile.mkstemp(prefix="pytorch-errorfile-")
+        os.close(file)
+        assert Path(path).parent == folder
+    assert tempfile.gettempdir() == str(temporary)
+    assert not folder.exists()
+
+
+def test_what_multiprocessing_uses_stays_with_a_process_that_goes_on(temporary):
+    with private_folder() as folder:
+        with with_temporary_files(folder):
+            used = Path(get_temp_dir())
+        (folder / ".owner").unlink()
+        (folder / ".owner").touch()  # As if another process came between unlocking and removing.
+        remove_leftovers()
+        assert not folder.exists()
+    assert used.is_dir()
+
+
+def test_what_is_not_a_leftover_stays(killed, temporary):
+    left, _ = killed
+    (temporary / "rltrain-unlocked").mkdir()
+    (temporary / "other-folder").mkdir()
+    (temporary / "rltrain-file").touch()
+    elsewhere = left.rename(temporary / "elsewhere")
+    (temporary / "rltrain-link").symlink_to(elsewhere)
+    before = sorted(temporary.iterdir())
+    remove_leftovers()
+    assert sorted(temporary.iterdir()) == before
+    assert (elsewhere / "report").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder to another user")
+def test_another_users_folder_stays(killed):
+    os.chown(killed[0], 12345, 12345)
+    remove_leftovers()
+    assert killed[0].is_dir()
+
+
+def test_sockets_of_ranks_fit_wherever_temporary_files_are(tmp_path):
+    long = tmp_path / ("x" * 100)
+    long.mkdir()
+    code = """
+        from multiprocessing.forkserver import ensure_running
+        from rltrain.ranks.folders import private_folder, with_temporary_files
+        with private_folder() as folder, with_temporary_files(folder):
+            ensure_running()
+            print(folder.parent)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, "TMPDIR": str(long)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == (f"{long}\n", "")
+    assert not list(long.iterdir())

@@ -1,0 +1,256 @@
+"""A rank's log: all of its output, from Python or from C, goes there."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rltrain.ranks.logs.rank_log import RankLog, console_stream, older
+from rltrain.ranks.logs.stream import LossyFile, as_text
+
+
+def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run code in a process whose descriptor 1 is our pipe, not the test runner's."""
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+
+def test_all_output_goes_to_the_file(tmp_path):
+    log = tmp_path / "rank_0.log"
+    done = process(
+        """
+        import os, subprocess, sys
+        from pathlib import Path
+        from rltrain.ranks.logs.rank_log import RankLog
+        print("before")
+        with RankLog(Path(sys.argv[1])):
+            print("python out")
+            print("python err", file=sys.stderr)
+            os.write(1, b"C out\\n")
+            os.write(2, b"C err\\n")
+            subprocess.run(["echo", "from a child"])
+        print("after")
+        os.write(2, b"C after\\n")
+        """,
+        str(log),
+    )
+    assert log.read_text().splitlines() == [
+        *("python out", "python err", "C out", "C err", "from a child")
+    ]
+    assert done.stdout == "before\nafter\n"
+    assert done.stderr == "C after\n"
+
+
+def test_the_console_still_reaches_the_user(tmp_path):
+    done = process(
+        """
+        import sys
+        from pathlib import Path
+        from rltrain.ranks.logs.rank_log import RankLog, console_stream
+        sys.stdout.write("unflushed ")
+        with RankLog(Path(sys.argv[1])) as log:
+            print("to the console", file=console_stream())
+            print("to the log")
+            with RankLog(Path(sys.argv[2])):
+                print("from an inner log", file=console_stream())
+            print("again", file=console_stream())
+        assert console_stream() is sys.stdout
+        """,
+        str(tmp_path / "log"),
+        str(tmp_path / "inner"),
+    )
+    assert done.stdout == "unflushed to the console\nfrom an inner log\nagain\n"
+    assert (tmp_path / "log").read_text() == "to the log\n"
+    assert (tmp_path / "inner").read_text() == ""
+
+
+def test_moving_keeps_the_content_and_leaves_a_link(tmp_path):
+    early, late = tmp_path / "early.log", tmp_path / "late.log"
+    with RankLog(early) as log:
+        print("one")
+        log.move(late)
+        print("two")
+    assert late.read_text() == "one\ntwo\n"
+    assert early.is_symlink()
+    assert early.resolve() == late.resolve()
+
+
+def test_the_log_of_a_rank_that_starts_again_goes_on_in_the_same_file(tmp_path):
+    for text in ("failed", "again"):
+        with RankLog(tmp_path / f"{text}.log") as log:
+            print(text)
+            log.move(tmp_path / "rank_0.log")
+            print("training")
+    assert (tmp_path / "rank_0.log").read_text() == "failed\ntraining\nagain\ntraining\n"
+
+
+def test_streams_are_restored_after_an_error(tmp_path):
+    streams = sys.stdout, sys.stderr
+    with pytest.raises(ZeroDivisionError), RankLog(tmp_path / "log"):
+        print(1 / 0)
+    assert (sys.stdout, sys.stderr) == streams
+    assert console_stream() is sys.stdout
+
+
+def test_a_log_that_cannot_be_opened_changes_nothing(tmp_path, monkeypatch):
+    streams = sys.stdout, sys.stderr
+    with pytest.raises(FileNotFoundError), RankLog(tmp_path / "missing" / "log"):
+        pass
+    assert (sys.stdout, sys.stderr) == streams
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert console_stream() is sys.stdout
+
+
+def test_a_stream_without_a_descriptor_stays_the_console(tmp_path, monkeypatch):
+    cell = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", cell)
+    with RankLog(tmp_path / "log"):
+        print("to the log")
+        print("to the cell", file=console_stream())
+    assert cell.getvalue() == "to the cell\n"
+    assert (tmp_path / "log").read_text() == "to the log\n"
+
+
+@pytest.fixture
+def short(monkeypatch):
+    """Logs of at most 100 bytes."""
+    monkeypatch.setattr("rltrain.ranks.logs.rank_log.LIMIT", 100)
+
+
+def test_a_long_log_goes_on_in_a_new_file(short, tmp_path):
+    early, late = tmp_path / "early.log", tmp_path / "late.log"
+    with RankLog(early) as log:
+        kept = sys.stdout
+        log.move(late)
+        for number in range(4):
+            log.tend()
+            print(f"{number} " + "x" * 60)
+        os.write(2, b"from C\n")
+        print("through a kept stream", file=kept)
+    assert [line[:6] for line in older(late).read_text().splitlines()] == ["0 xxxx", "1 xxxx"]
+    assert late.read_text().splitlines()[2:] == ["from C", "through a kept stream"]
+    assert early.resolve() == late.resolve()
+
+
+def test_a_log_that_was_removed_is_made_again(tmp_path):
+    early, late = tmp_path / "early.log", tmp_path / "run" / "logs" / "late.log"
+    late.parent.mkdir(parents=True)
+    with RankLog(early) as log:
+        log.move(late)
+        print("one")
+        shutil.rmtree(tmp_path / "run")
+        print("lost")
+        log.tend()
+        print("two")
+    assert late.read_text() == "two\n"
+
+
+def test_a_log_whose_disk_is_lost_is_made_nowhere_else(small_disk, tmp_path, capsys):
+    early, late = tmp_path / "early.log", small_disk / "run" / "logs" / "late.log"
+    late.parent.mkdir(parents=True)
+    with RankLog(early) as log:
+        log.move(late)
+        subprocess.run(["umount", "--lazy", str(small_disk)], check=True)
+        print("lost")
+        log.tend()
+        log.tend()
+    assert list(small_disk.iterdir()) == []
+    why = "cannot be written (its disk is no longer mounted): what the rank prints is lost"
+    assert capsys.readouterr().out.splitlines() == [f"rltrain: {late} {why}"]
+
+
+def test_a_full_disk_does_not_stop_a_rank_that_prints(small_disk, capsys):
+    ballast, path = small_disk / "ballast", small_disk / "rank_0.log"
+    path.touch()
+    with RankLog(path) as log:
+        print("before")
+        with contextlib.suppress(OSError):
+            ballast.write_bytes(bytes(2 << 20))
+        print("x" * 10_000)
+        log.tend()
+        print("still lost")
+        log.tend()
+        ballast.unlink()
+        print("after")
+        log.tend()
+    before, *_, note, after = path.read_text().splitlines()
+    assert (before, after) == ("before", "after")
+    assert re.fullmatch(r"rltrain: \d+ bytes lost: No space left on device", note)
+    why = "cannot be written (No space left on device): what the rank prints is lost"
+    assert capsys.readouterr().out.splitlines() == [
+        f"rltrain: {path} {why}",
+        f"rltrain: {path} is written again",
+    ]
+
+
+def test_a_console_on_a_full_disk_does_not_stop_a_rank(tmp_path):
+    code = """
+        import sys
+        from pathlib import Path
+        from rltrain.ranks.logs.rank_log import RankLog, console_stream
+        with RankLog(Path(sys.argv[1])) as log:
+            print("to the console", file=console_stream())
+            print("to the log")
+    """
+    with open("/dev/full", "w") as full:
+        command = [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "log")]
+        subprocess.run(command, stdout=full, timeout=60, check=True)
+    assert (tmp_path / "log").read_text() == "to the log\n"
+
+
+def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
+    done = process(
+        """
+        import os, sys
+        from pathlib import Path
+        from rltrain.ranks.logs.rank_log import RankLog
+        counts = []
+        for number in range(5):
+            with RankLog(Path(sys.argv[1]) / f"{number}.log") as log:
+                log.move(Path(sys.argv[1]) / f"moved_{number}.log")
+            counts.append(len(os.listdir("/proc/self/fd")))
+        print(counts[0] == counts[-1])
+        """,
+        str(tmp_path),
+    )
+    assert done.stdout == "True\n"
+    assert done.stderr == ""
+
+
+def test_a_full_pipe_that_another_process_has_made_non_blocking_is_waited_for():
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while os.write(writer, bytes(1 << 16)):
+            pass
+
+    def written() -> int:
+        with contextlib.closing(as_text(LossyFile(writer))) as stream:
+            return stream.write("a line\n")
+
+    with ThreadPoolExecutor(1) as pool:
+        before = resource.getrusage(resource.RUSAGE_SELF)
+        line = pool.submit(written)
+        time.sleep(1)
+        after, early = resource.getrusage(resource.RUSAGE_SELF), line.done()
+        with open(reader, "rb") as file:
+            read = file.read()
+    assert not early
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 0.5
+    assert read.lstrip(b"\0") == b"a line\n"

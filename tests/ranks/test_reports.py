@@ -1,0 +1,285 @@
+"""How a failing rank reports to its launcher what happened."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+
+import pytest
+
+from rltrain.files.errors import UsageError
+from rltrain.ranks.board import board_of
+from rltrain.ranks.ending import ask_to_end, ended_by_signal
+from rltrain.ranks.errors import RankFailed
+from rltrain.ranks.processes import NO_GUARD, UNGUARDED
+from rltrain.ranks.pulse import PulseWriter, pulse_file
+from rltrain.ranks.reports import (
+    LOG_LINES,
+    Report,
+    failure,
+    forget_reports,
+    log_path,
+    make_report,
+    read_reports,
+    write_report,
+)
+
+
+def raised(error: BaseException) -> BaseException:
+    try:
+        raise error
+    except BaseException as caught:
+        return caught
+
+
+def leave_report(folder, rank, error=None, **changes):
+    """Write a rank's report to the folder."""
+    report = make_report(rank, raised(error or ValueError("as asked")))
+    write_report(folder, Report(**{**vars(report), **changes}))
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (ValueError("wrong"), "error"),
+        (UsageError("wrong"), "usage"),
+        (RuntimeError("[gloo/...] Connection closed by peer [127.0.0.1]:1"), "peer_lost"),
+        (ConnectionResetError("Connection reset by peer"), "peer_lost"),
+        (ValueError("UNKNOWN: Gloo all-reduce failed: Connection reset by peer"), "peer_lost"),
+        (ValueError("UNKNOWN: Gloo all-reduce failed: shapes differ"), "error"),
+        (RuntimeError("shapes differ"), "error"),
+        # Its wording alone does not make a user's error the consequence of another error.
+        (ValueError("Connection reset by peer"), "error"),
+        (KeyboardInterrupt(), "error"),
+    ],
+)
+def test_an_error_is_distinguished_from_its_consequences(error, kind):
+    assert make_report(3, raised(error)).kind == kind
+
+
+def test_a_report_has_the_message_and_the_traceback():
+    report = make_report(3, raised(ValueError("as asked")))
+    assert (report.rank, report.message) == (3, "as asked")
+    assert report.traceback.startswith("Traceback")
+    assert "raise error" in report.traceback
+    assert report.traceback.endswith("ValueError: as asked\n")
+    assert make_report(0, raised(AssertionError())).message == "AssertionError"
+
+
+def test_reports_are_read_as_written_and_in_order_of_cause(tmp_path):
+    leave_report(tmp_path, 0, kind="peer_lost", time=1.0)
+    leave_report(tmp_path, 1, time=3.0)
+    leave_report(tmp_path, 2, time=2.0, message="first, with ünïcode")
+    reports = read_reports(tmp_path)
+    assert [report.rank for report in reports] == [2, 1, 0]
+    assert reports[0].message == "first, with ünïcode"
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_without_reports_the_list_is_empty(tmp_path):
+    assert read_reports(tmp_path) == []
+
+
+def test_a_peer_that_left_with_status_0_is_named(tmp_path):
+    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
+    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
+    writer = PulseWriter()
+    writer.share(pulse_file(tmp_path, 1))
+    writer.done(3)
+    words = "rank 1 has ended without an error while learning, in iteration 4 (log: "
+    assert words in str(failure(tmp_path, 0, 1))
+    leave_pulse(tmp_path, 1, "barrier")
+    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
+
+
+def leave_pulse(folder, rank, *calls):
+    writer = PulseWriter()
+    writer.share(pulse_file(folder, rank))
+    for call in calls:
+        writer.enter(call)
+
+
+def test_ranks_that_gloo_ends_in_different_collectives_are_named(tmp_path):
+    log_path(tmp_path, 1).write_text("Fatal Python error: Aborted\n\nthe line\n" + "x\n" * 50)
+    leave_pulse(tmp_path, 0, "all_reduce(sum) [7]")
+    leave_pulse(tmp_path, 1, "barrier")
+    text = str(failure(tmp_path, 1, -signal.SIGABRT))
+    assert "the line" in text
+    assert text.endswith("rank 0: all_reduce(sum) [7]\n  rank 1: barrier")
+    leave_pulse(tmp_path, 1, "all_reduce(sum) [7]")
+    assert "rank 0" not in str(failure(tmp_path, 1, -signal.SIGABRT))
+    leave_pulse(tmp_path, 1, "broadcast", "barrier")  # Its second one: it is only ahead.
+    assert "rank 0" not in str(failure(tmp_path, 1, -signal.SIGABRT))
+
+
+def test_the_first_real_error_becomes_the_runs_error(tmp_path):
+    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"), time=1.0)
+    leave_report(tmp_path, 1, ValueError("the cause"), time=2.0)
+    error = failure(tmp_path, 0, 1)
+    assert isinstance(error, RankFailed)
+    assert (error.rank, error.exit_code) == (1, 1)
+    assert str(error).startswith("Rank 1 failed.\n\nTraceback")
+    assert str(error).endswith("ValueError: the cause")
+
+
+def test_a_failure_has_a_headline_and_says_whether_ranks_may_start_again(tmp_path):
+    leave_report(tmp_path, 1, ValueError("of shape\n(3, 4)"))
+    error = failure(tmp_path, 1, 1)
+    assert error.headline == "Rank 1 failed with ValueError: of shape"
+    assert error.may_restart
+    assert failure(tmp_path / "none", 0, -9).headline == "Rank 0 was killed by SIGKILL."
+    leave_report(tmp_path, 1, RankFailed("never again", may_restart=False))
+    assert not failure(tmp_path, 1, 1).may_restart
+    assert not UsageError("refused").may_restart
+    assert not ended_by_signal(signal.SIGTERM).may_restart
+
+
+def test_a_failure_has_the_iterations_that_its_rank_has_done(tmp_path):
+    assert failure(tmp_path, 1, -9).iteration is None
+    for rank in (0, 1):
+        writer = PulseWriter()
+        writer.share(pulse_file(tmp_path, rank))
+        writer.done(5 - rank)
+    assert failure(tmp_path, 1, -9).iteration == 4
+    assert failure(tmp_path, None, 1).iteration == 5
+
+
+def test_ranks_that_were_asked_to_end_do_not_start_again(tmp_path, capsys):
+    leave_report(tmp_path, 1)
+    board_of(tmp_path).is_training = True
+    assert ask_to_end(tmp_path, signal.SIGINT)
+    assert not failure(tmp_path, 1, 1).may_restart
+
+
+def test_a_usage_error_on_a_rank_is_a_usage_error_of_the_run(tmp_path):
+    leave_report(tmp_path, 1, UsageError("--num-envs 3: must be even."))
+    error = failure(tmp_path, 1, 2)
+    assert isinstance(error, UsageError)
+    assert (str(error), error.exit_code) == ("--num-envs 3: must be even.", 2)
+
+
+def test_only_a_log_in_the_run_folder_is_named(tmp_path):
+    reports, logs = tmp_path / "reports", tmp_path / "run"
+    reports.mkdir()
+    logs.mkdir()
+    leave_report(reports, 0)
+    log_path(reports, 0).write_text("early")
+    assert "Its log" not in str(failure(reports, 0, 1))
+    log_path(reports, 0).unlink()
+    (logs / "rank_0.log").write_text("late")
+    log_path(reports, 0).symlink_to(logs / "rank_0.log")
+    assert f"Rank 0 failed. Its log: {logs / 'rank_0.log'}" in str(failure(reports, 0, 1))
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (-9, "Rank 1 was killed by SIGKILL. If nobody killed it by hand, the machine may have run"),
+        (-11, "Rank 1 was killed by SIGSEGV."),
+        (-35, "Rank 1 was killed by signal 35."),
+        (7, "Rank 1 exited with code 7 without an exception."),
+    ],
+)
+def test_a_rank_without_a_report_is_described_by_its_exit(tmp_path, code, message):
+    # The others' reports only say that it is gone.
+    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
+    error = failure(tmp_path, 1, code)
+    assert isinstance(error, RankFailed)
+    assert error.rank == 1
+    assert str(error).startswith(message)
+
+
+def test_a_rank_that_could_not_import_an_unguarded_script_says_so(tmp_path):
+    error = failure(tmp_path, 0, UNGUARDED)
+    assert isinstance(error, UsageError)
+    assert str(error) == NO_GUARD
+    log_path(tmp_path, 0).touch()  # It began to work: the status is its task's.
+    assert failure(tmp_path, 0, UNGUARDED).headline.startswith("Rank 0 exited with code 78")
+
+
+def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):
+    log_path(tmp_path, 1).write_bytes(b"".join(b"line %d\n" % i for i in range(100)) + b"\xff end")
+    message = str(failure(tmp_path, 1, -11))
+    assert "line 99" in message
+    assert "end" in message.splitlines()[-1]
+    assert len(message.splitlines()) <= LOG_LINES + 2
+    log_path(tmp_path, 1).write_text("")
+    assert str(failure(tmp_path, 1, -11)).endswith("(it is empty)")
+
+
+def test_the_cause_comes_after_what_a_rank_printed_before_it_left(tmp_path):
+    (tmp_path / "rank_0.log").write_text("a network\n" * 20)
+    cause = "Rank 0 exited with code 0 without an exception. Its work was not done."
+    assert str(failure(tmp_path, 0, 0)).endswith(f"a network\n\n{cause}")
+    assert str(failure(tmp_path, 0, -signal.SIGSEGV)).endswith("a network")
+
+
+def test_a_rank_that_could_not_report_because_the_disk_was_full_says_so(small_disk):
+    (folder := small_disk / "reports").mkdir()
+    with contextlib.suppress(OSError):
+        (small_disk / "ballast").write_bytes(bytes(2 << 20))
+    why = f"TMPDIR: temporary files cannot be written in {small_disk} (No space left on device)."
+    assert why in str(failure(folder, 1, 1))
+    assert not list(folder.glob(".rltrain-*"))
+
+
+def test_the_end_of_a_log_that_was_rotated_is_in_two_files(tmp_path):
+    log = log_path(tmp_path, 1)
+    log.with_name("rank_1.log.1").write_text("x" * 100_000 + "\nbefore\n")
+    log.write_text("after\n")
+    assert str(failure(tmp_path, 1, -11)).splitlines()[-2:] == ["before", "after"]
+
+
+def test_another_ranks_error_explains_a_rank_without_a_report(tmp_path):
+    leave_report(tmp_path, 0, ValueError("the cause"))
+    error = failure(tmp_path, 1, -15)
+    assert error.rank == 0
+    assert "ValueError: the cause" in str(error)
+
+
+def test_only_lost_peers_point_to_another_node(tmp_path):
+    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
+    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
+
+
+def test_an_unexplained_failure_is_still_a_failure(tmp_path):
+    error = failure(tmp_path, None, 3)
+    assert str(error) == "A rank exited with code 3 without an exception."
+    assert error.exit_code == 3
+
+
+@pytest.mark.parametrize(("code", "status"), [(3, 3), (-9, 137), (-15, 143), (0, 1), (1, 1)])
+def test_the_runs_exit_code_is_the_ranks(tmp_path, code, status):
+    assert failure(tmp_path, 1, code).exit_code == status
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "code"),
+    [(signal.SIGTERM, RankFailed, 143), (signal.SIGHUP, RankFailed, 75)],
+)
+def test_a_signal_to_the_launcher_is_reported(number, error, code):
+    ended = ended_by_signal(number)
+    assert isinstance(ended, error)
+    assert ended.exit_code == code
+    assert number.name in str(ended)
+
+
+def test_ctrl_c_stays_a_keyboard_interrupt():
+    assert isinstance(ended_by_signal(signal.SIGINT), KeyboardInterrupt)
+
+
+def test_a_restarted_rank_forgets_the_ranks_that_its_node_had_before(tmp_path):
+    for rank in (0, 1, 2, 3):
+        write_report(tmp_path, make_report(rank, ValueError(f"of rank {rank}")))
+    forget_reports(tmp_path, 0, range(2))
+    assert [report.rank for report in read_reports(tmp_path)] == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(SystemExit(3), 3), (SystemExit(0), 1), (SystemExit("text"), 1), (ValueError("x"), 1)],
+    ids=repr,
+)
+def test_a_rank_that_exits_gives_the_run_its_status(tmp_path, error, status):
+    leave_report(tmp_path, 1, error)
+    assert failure(tmp_path, 1, status).exit_code == status
