@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rltrain.files.errors import in_a_line
+from rltrain.errors import in_a_line
 
 
 def raised_in(*files):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 from rltrain.files.yaml import left_out, load_yaml
 
 GROUP = """

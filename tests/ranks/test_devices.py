@@ -9,7 +9,7 @@ import signal
 
 import pytest
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 from rltrain.ranks.devices import (
     MAX_CPU_RANKS,
     count_ranks,

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 from rltrain.ranks.folders import private_folder, remove_leftovers, with_temporary_files
 
 

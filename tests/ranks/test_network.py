@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 from rltrain.ranks.machine import wait_for_host
 
 

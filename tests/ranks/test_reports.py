@@ -7,10 +7,9 @@ import signal
 
 import pytest
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import RankFailed, UsageError
 from rltrain.ranks.board import board_of
 from rltrain.ranks.ending import ask_to_end, ended_by_signal
-from rltrain.ranks.errors import RankFailed
 from rltrain.ranks.processes import NO_GUARD, UNGUARDED
 from rltrain.ranks.pulse import PulseWriter, pulse_file
 from rltrain.ranks.reports import (

@@ -14,9 +14,9 @@ from rltrain.cli.main import command_of, commands, read_run
 from rltrain.cli.parser import make_parser
 from rltrain.cli.train import read_options
 from rltrain.config import RunConfig
-from rltrain.files.terminal import json_alone, print_json
 from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
+from rltrain.terminal import json_alone, print_json
 
 __all__ = [
     "Plan",

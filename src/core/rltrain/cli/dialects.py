@@ -13,10 +13,10 @@ from rltrain.config import RunConfig
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError
 from rltrain.files.secrets.hiding import hide_words
-from rltrain.files.terminal import note
 from rltrain.plugins.registry import discover
 from rltrain.ranks.interrupts import Ended
 from rltrain.specs import CommandSpec
+from rltrain.terminal import note
 from rltrain.types import World
 
 

@@ -22,12 +22,12 @@ from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.files.secrets.hiding import hide_in_text
-from rltrain.files.terminal import json_alone, plain_output
 from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
 from rltrain.ranks.interrupts import Ended, asked, status_of
 from rltrain.ranks.logs.stream import lasting_output
 from rltrain.specs import CommandSpec, SuiteSpec
+from rltrain.terminal import json_alone, plain_output
 
 _CORE = {spec.name: spec for spec in COMMANDS}
 _ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}

@@ -18,9 +18,9 @@ from rltrain.cli.parser import load, make_parser
 from rltrain.cli.tasks import run_of
 from rltrain.config.options import COMMAND
 from rltrain.errors import PluginError, RltrainError, UsageError, suggest
-from rltrain.files.terminal import one_line, print_json
 from rltrain.plugins.registry import PluginRecord, Registry, discover
 from rltrain.specs import BackendSpec, ClusterSpec, CommandSpec, LibrarySpec, Spec, SuiteSpec
+from rltrain.terminal import one_line, print_json
 from rltrain.types import ArrayInfo, TaskInfo
 
 _DEFAULTS: tuple[Literal["launcher", "grad_sync"], ...] = ("launcher", "grad_sync")

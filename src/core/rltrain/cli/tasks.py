@@ -13,12 +13,12 @@ from rltrain.cli.flags import OWN, add_flags, read_flags
 from rltrain.config import RunConfig
 from rltrain.config.options import COMMAND
 from rltrain.errors import RltrainError, UsageError
-from rltrain.files.terminal import one_line, print_json
 from rltrain.options.agent import default_options
 from rltrain.plan.resolve import tell
 from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.folders import private_folder
 from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.terminal import one_line, print_json
 from rltrain.types import TaskInfo
 
 _NARROW = 12

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 
 MISSING = object()
 """What `get_dotted` returns by default if there is no value."""

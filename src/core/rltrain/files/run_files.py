@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from rltrain.errors import UsageError
 from rltrain.files.dotted import texts
-from rltrain.files.errors import UsageError
 from rltrain.files.reading import Unreadable, read_text, real
 from rltrain.files.yaml import LARGEST, load_yaml, parse_yaml
 

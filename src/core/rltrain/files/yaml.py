@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from rltrain.errors import UsageError
 from rltrain.files.bounds import DEEPEST
-from rltrain.files.errors import UsageError
 from rltrain.files.reading import no_file
 
 LARGEST = 2**20

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from rltrain.config import RunConfig
 from rltrain.errors import UsageError, suggest
 from rltrain.files.reading import no_file
-from rltrain.files.terminal import note, one_line
 from rltrain.launch.preflight import preflight
 from rltrain.plan.upgrades import changed_versions
 from rltrain.plugins.registry import Registry
@@ -20,6 +19,7 @@ from rltrain.storage.finding import CHOICES, find_checkpoint
 from rltrain.storage.limits import over_by
 from rltrain.storage.resume import iterations_left
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
+from rltrain.terminal import note, one_line
 from rltrain.types import World
 
 _SHOWN = 60

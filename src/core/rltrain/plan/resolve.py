@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from rltrain.files.terminal import note
 from rltrain.plan import steps
 from rltrain.plan.draft import Draft, Plan
+from rltrain.terminal import note
 from rltrain.types import World
 
 Step = Callable[[Draft], Draft]

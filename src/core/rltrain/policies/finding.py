@@ -14,13 +14,13 @@ from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten
 from rltrain.files.reading import real
 from rltrain.files.run_files import read_file, shortened
-from rltrain.files.terminal import note
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.storage import finding
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run import Run
+from rltrain.terminal import note
 from rltrain.trust import take
 
 _OPTIONS_OF_OTHERS = ("params/agent.yaml", "../params/agent.yaml")

@@ -7,7 +7,7 @@ import dataclasses
 import os
 import resource
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 from rltrain.ranks.machine import available_cores
 from rltrain.ranks.world import World
 

@@ -16,8 +16,8 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
+from rltrain.errors import EndedBySignal
 from rltrain.ranks.board import board_of
-from rltrain.ranks.errors import EndedBySignal
 from rltrain.ranks.interrupts import (
     AGAIN,
     REQUESTS,

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
 
+from rltrain.errors import UsageError
 from rltrain.files.disk import try_to_write
-from rltrain.files.errors import UsageError
 from rltrain.ranks.world import World
 
 _PREFIX = "rltrain-"

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 from rltrain.ranks.world import World
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")

@@ -17,7 +17,7 @@ import traceback
 from collections.abc import Iterator
 from typing import NoReturn
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 from rltrain.ranks.guarded import end_with_parent, flush
 from rltrain.ranks.world import SAFE_PATH
 

@@ -15,12 +15,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.files.disk import whole
-from rltrain.files.errors import RltrainError, UsageError
 from rltrain.files.secrets.hiding import hide_in_text
 from rltrain.ranks.board import board_of
 from rltrain.ranks.ending import asked_to_end
-from rltrain.ranks.errors import PeerLost, RankFailed
 from rltrain.ranks.folders import lacks_room
 from rltrain.ranks.logs.rank_log import older
 from rltrain.ranks.processes import NO_GUARD, UNGUARDED

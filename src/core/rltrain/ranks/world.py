@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 from collections.abc import Mapping, MutableMapping
 
-from rltrain.files.errors import UsageError
+from rltrain.errors import UsageError
 
 SECRET = "RLTRAIN_SECRET"
 """Name of the variable with a secret of all nodes of a run."""

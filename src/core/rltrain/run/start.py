@@ -16,7 +16,6 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import EndedBySignal, PluginError, UsageError
-from rltrain.files.terminal import note
 from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
@@ -34,6 +33,7 @@ from rltrain.ranks.processes import refuse_in_import
 from rltrain.run.ranks import carry_out, launcher_of, train
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.seeding import generators_kept
+from rltrain.terminal import note
 from rltrain.types import TrainResult, World
 
 _ONE_AT_A_TIME = threading.Lock()

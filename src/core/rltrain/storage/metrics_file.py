@@ -23,9 +23,9 @@ from typing import Any, TypeVar
 from rltrain.errors import UsageError, in_a_line
 from rltrain.files.disk import Mount
 from rltrain.files.reading import read_bytes
-from rltrain.files.terminal import finite
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
 from rltrain.storage.fitting import check_fields
+from rltrain.terminal import finite
 
 METRICS = "metrics.jsonl"
 

@@ -13,12 +13,12 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.files.bounds import parse_json
 from rltrain.files.reading import no_file, read_text, real
-from rltrain.files.terminal import note
 from rltrain.records import Scalars
 from rltrain.storage.checkpoint import Checkpoint, DamagedCheckpoint
 from rltrain.storage.checkpoints import by_return, saved_checkpoints
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import RunMetrics, read_metrics
+from rltrain.terminal import note
 
 STORY = "restarts.json"
 """In the run folder: the failures of a run with --max-restarts, in order."""

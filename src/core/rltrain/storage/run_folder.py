@@ -17,7 +17,7 @@ from rltrain.config.checks import flag
 from rltrain.errors import UsageError
 from rltrain.files.disk import PARTIAL, Mount, disk_errors, try_to_write, whole
 from rltrain.files.reading import real
-from rltrain.files.terminal import one_line
+from rltrain.terminal import one_line
 
 _LONGEST = 255
 """Bytes of a file's name."""

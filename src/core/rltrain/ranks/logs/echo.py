@@ -8,8 +8,8 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from rltrain.files.terminal import raw
 from rltrain.ranks.logs.rank_log import console_stream
+from rltrain.terminal import raw
 
 _PAUSE = 0.2
 """Seconds between two looks at a log."""

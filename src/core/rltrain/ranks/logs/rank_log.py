@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TextIO, cast
 
 from rltrain.files.disk import Mount, NotWritten
-from rltrain.files.terminal import plain, plain_stream, raw
 from rltrain.ranks.guarded import flush
 from rltrain.ranks.logs.stream import LossyFile, as_text, descriptor_of
+from rltrain.terminal import plain, plain_stream, raw
 
 LIMIT = 100 << 20
 """Bytes of a log that are enough to start a new file. The one before it is kept."""

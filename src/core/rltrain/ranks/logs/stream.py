@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, TextIO, cast
 
-from rltrain.files.terminal import raw
 from rltrain.ranks.guarded import flush, open_missing
+from rltrain.terminal import raw
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
