@@ -237,28 +237,17 @@ def _keys(of: Callable[[str], Any]) -> Callable[[bytes, Path], None]:
     return read
 
 
-KEY, NONCE = messages.key_of(""), "0" * 64
-HELLO = messages.Hello(messages.Member("node", 1, 2, {"rltrain": "0.1"}, "m1"), NONCE)
+HELLO = messages.Hello(messages.Member("node", 1, 2, {"rltrain": "0.1"}, "m1"))
 
 
 def _of_nodes() -> list[bytes]:
     answer = messages.Answer("two\nlines", "m0")
     others = [b'{"say": "x"}\n', b'{"refused": "a"}\n', b"null\n"]
-    return [
-        messages.pack_hello(KEY, NONCE, HELLO),
-        messages.pack_answer(KEY, NONCE, answer),
-        messages.pack_challenge(NONCE),
-        *others,
-    ]
+    return [messages.pack_hello(HELLO), messages.pack_answer(answer), *others]
 
 
 def _read_of_nodes(line: bytes, folder: Path) -> None:
-    for read in (
-        messages.parse_challenge,
-        parse_message,
-        lambda line: messages.parse_hello(KEY, NONCE, line),
-        lambda line: messages.parse_answer(KEY, NONCE, line),
-    ):
+    for read in (parse_message, messages.parse_hello, messages.parse_answer):
         with contextlib.suppress(messages.BadMessage):
             read(line)
 

@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.launch import SECRET
 from rltrain.nodes import callers, calling, meeting, messages
 from rltrain.nodes.meeting import Member, meet, refuse
 from rltrain.nodes.messages import receive_line
@@ -19,8 +18,7 @@ from rltrain.nodes.messages import receive_line
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch):
-    """There is no secret, and a wrong member is not given many seconds to be a stranger."""
-    monkeypatch.delenv(SECRET, raising=False)
+    """A wrong member is not given many seconds to be a stranger."""
     monkeypatch.setattr(meeting, "_SECOND_LOOK", 0.5)
 
 
@@ -234,41 +232,12 @@ def test_a_wrong_member_that_may_be_a_stranger_does_not_end_the_meeting(monkeypa
 
 def test_a_member_that_leaves_is_missing_again():
     with waiting(*ranks(0, of=3)) as (port, outcome), ThreadPoolExecutor(1) as threads:
-        key = messages.key_of("")
-        with stranger_at(port, b"") as early:
-            challenge = messages.parse_challenge(receive_line(early, 5))
-            hello = messages.Hello(*ranks(1, of=3), "0" * 64)
-            early.sendall(messages.pack_hello(key, challenge, hello))
-            answer = messages.parse_answer(key, hello.nonce, receive_line(early, 5))
+        with stranger_at(port, messages.pack_hello(messages.Hello(*ranks(1, of=3)))) as early:
+            answer = messages.parse_answer(receive_line(early, 5))
             assert answer == messages.Answer("", "m0")
         second = threads.submit(meet, *ranks(2, of=3), "127.0.0.1", port, 30.0)
         meet(*ranks(1, of=3), "127.0.0.1", port, 30.0)
         assert second.exception(30) is outcome() is None
-
-
-def test_a_secret_ends_the_meeting_at_once_when_a_member_is_wrong(monkeypatch):
-    monkeypatch.setenv(SECRET, "x")
-    monkeypatch.setattr(meeting, "_SECOND_LOOK", 20.0)
-    began = time.monotonic()
-    errors = met([*ranks(0, of=4), *ranks(1, of=2)])
-    assert all("Rank 1 (m1) is one of 2, and rank 0 (m0) is one of 4." in text for text in errors)
-    assert time.monotonic() - began < 10
-
-
-@pytest.mark.parametrize("secret", ["", "another"])
-def test_who_does_not_know_the_secret_is_ignored(monkeypatch, capsys, secret):
-    monkeypatch.setenv(SECRET, "x")
-    with waiting(*ranks(0, of=2)) as (port, outcome):
-        monkeypatch.setenv(SECRET, secret)
-        why = "another run answers there, or RLTRAIN_SECRET is not the same on all"
-        with pytest.raises(UsageError, match=rf"did not answer within 0\.5 s .*: {why}"):
-            meet(*ranks(1, of=2), "127.0.0.1", port, 0.5)
-        monkeypatch.setenv(SECRET, "x")
-        meet(*ranks(1, of=2), "127.0.0.1", port, 30.0)
-        assert outcome() is None
-    told = capsys.readouterr().err
-    assert f"127.0.0.1:{port}: {why}" in told  # At once: there may be minutes left.
-    assert "127.0.0.1 has connected and is none of this run's: it is of another run" in told
 
 
 def test_a_port_in_use_is_reported():

@@ -20,7 +20,7 @@ from rltrain import hookimpl
 from rltrain.config import Placement
 from rltrain.data import pack_object, unpack_object
 from rltrain.errors import RltrainError
-from rltrain.launch import SECRET, shared_folder
+from rltrain.launch import shared_folder
 from rltrain.types import ReduceOp, World
 from rltrain_torch.backends import TorchBackend
 
@@ -53,7 +53,7 @@ class StarGroup:
         self._peers: list[Connection[bytes, bytes]] = []
         if world.world_size == 1:
             return
-        key = os.environ.get(SECRET, "rltrain-star").encode()
+        key = os.environ.get("STAR_SECRET", "rltrain-star").encode()
         folder = shared_folder(world)
         address: Any = folder and str(folder / "star")
         if folder is None:

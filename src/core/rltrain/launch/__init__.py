@@ -21,13 +21,12 @@ from rltrain.ranks.machine import (
 )
 from rltrain.ranks.reports import ended_early, failure, make_report, ranks_done, write_report
 from rltrain.ranks.stacks import Process
-from rltrain.ranks.world import SECRET, hide_rank_variables, rank_from_env, rank_variables
+from rltrain.ranks.world import hide_rank_variables, rank_from_env, rank_variables
 
 __all__ = [
     "OF_SCHEDULERS",
     "PARTIAL",
     "REQUESTS",
-    "SECRET",
     "Latest",
     "Notes",
     "Process",

@@ -7,7 +7,6 @@ seconds and some bytes, and costs nobody else time.
 from __future__ import annotations
 
 import contextlib
-import secrets
 import selectors
 import socket
 import sys
@@ -33,11 +32,10 @@ class Caller:
 
     connection: socket.socket
     address: str
-    nonce: str = field(default_factory=lambda: secrets.token_hex(32))
     deadline: float = field(default_factory=lambda: time.monotonic() + ANSWER_TIMEOUT)
     said: bytearray = field(default_factory=bytearray)
     hello: messages.Hello | None = None
-    """Who it is, once it has proved that it belongs to the run."""
+    """Who it is, once it has said so."""
 
     @property
     def member(self) -> messages.Member:
@@ -58,10 +56,10 @@ class Callers:
         ignored: how many strangers were sent away.
     """
 
-    def __init__(self, server: socket.socket, key: bytes) -> None:
+    def __init__(self, server: socket.socket) -> None:
         """Wait for callers."""
         self.ignored = 0
-        self._server, self._key = server, key
+        self._server = server
         self._waiting = selectors.DefaultSelector()
         self._strangers: list[Caller] = []
         self._arrived: list[Caller] = []
@@ -143,8 +141,6 @@ class Callers:
         self._strangers.append(caller)
         if len(self._strangers) > _STRANGERS:
             self._ignore(self._strangers[0], "there are too many")
-        with contextlib.suppress(OSError):  # Reading fails too, if it has gone.
-            connection.send(messages.pack_challenge(caller.nonce))
 
     def _read(self, caller: Caller) -> None:
         try:
@@ -158,10 +154,7 @@ class Callers:
             self._ignore(caller, "it did not say who it is")
         elif b"\n" in more:
             try:
-                caller.hello = messages.parse_hello(self._key, caller.nonce, bytes(caller.said))
-            except messages.Unproven as error:
-                self._answer(caller, messages.Answer("", ""))  # It sees that this is another run.
-                self._ignore(caller, str(error))
+                caller.hello = messages.parse_hello(bytes(caller.said))
             except messages.BadMessage:
                 self._ignore(caller, "it does not speak rltrain's protocol")
             else:
@@ -169,9 +162,8 @@ class Callers:
                 self._arrived.append(caller)
 
     def _answer(self, caller: Caller, answer: messages.Answer) -> None:
-        nonce = caller.hello.nonce if caller.hello is not None else "0" * 64
         with contextlib.suppress(OSError):
-            caller.connection.send(messages.pack_answer(self._key, nonce, answer))
+            caller.connection.send(messages.pack_answer(answer))
 
     def _ignore(self, caller: Caller, why: str) -> None:
         if why not in self._told:  # Once: there may be thousands.

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import secrets
 import socket
-import sys
 import time
 
 from rltrain.config import endpoint
-from rltrain.launch import SECRET, say
+from rltrain.launch import say
 from rltrain.nodes import messages
 from rltrain.nodes.callers import ANSWER_TIMEOUT
 
 _RETRY = 0.2
 """Seconds between two attempts to reach number 0."""
-
-_RETRY_STRANGER = 2.0
-"""The same, if another run answered there."""
 
 _FIRST, _THEN = 10.0, 60.0
 """Seconds after which it is said for the first time, and seconds between two times afterwards."""
@@ -27,7 +22,7 @@ class NoAnswer(Exception):
 
 
 def call(
-    member: messages.Member, host: str, port: int, timeout: float, key: bytes, refuses: str = ""
+    member: messages.Member, host: str, port: int, timeout: float, refuses: str = ""
 ) -> tuple[socket.socket, messages.Answer]:
     """Connect to number 0, and return the open connection with what it says of the meeting.
 
@@ -35,51 +30,41 @@ def call(
     """
     deadline = time.monotonic() + timeout
     failed: Exception | None = None
-    told = False
     waiting = Waiting(timeout)
     while (left := deadline - time.monotonic()) > 0:
-        pause = _RETRY
         if line := waiting.due(f"{member.kind} 0 at {endpoint(host, port)}"):
             say(f"{line}: {failed}")
         try:
             connection = socket.create_connection((host, port), min(left, ANSWER_TIMEOUT))
         except OSError as error:
             failed = error
-            time.sleep(pause)
+            time.sleep(_RETRY)
             continue
-        hello = messages.Hello(member, secrets.token_hex(32), refuses)
+        hello = messages.Hello(member, refuses)
         try:
             patience = min(left, ANSWER_TIMEOUT)
-            return connection, _introduced(connection, hello, key, patience, timeout)
-        except messages.Unproven:
-            failed = ValueError(
-                f"another run answers there, or {SECRET} is not the same on all nodes"
-            )
-            if not told:
-                print(f"{endpoint(host, port)}: {failed}", file=sys.stderr, flush=True)
-            told, pause = True, _RETRY_STRANGER
+            return connection, _introduced(connection, hello, patience, timeout)
         except messages.BadMessage:
             failed = ValueError("another program answers there")
         except (OSError, EOFError) as error:
             failed = error
         connection.close()
-        time.sleep(pause)
+        time.sleep(_RETRY)
     raise NoAnswer(str(failed))
 
 
 def _introduced(
-    connection: socket.socket, hello: messages.Hello, key: bytes, patience: float, timeout: float
+    connection: socket.socket, hello: messages.Hello, patience: float, timeout: float
 ) -> messages.Answer:
     """Introduce this member to whoever is there, and return what it answers at last.
 
     Number 0 answers at once, now and then while it waits, and when all are there. It may have
     started later than this one, so from its first answer on it has the timeout.
     """
-    challenge = messages.parse_challenge(messages.receive_line(connection, patience))
-    connection.sendall(messages.pack_hello(key, challenge, hello))
+    connection.sendall(messages.pack_hello(hello))
 
     def answer(seconds: float) -> messages.Answer:
-        return messages.parse_answer(key, hello.nonce, messages.receive_line(connection, seconds))
+        return messages.parse_answer(messages.receive_line(connection, seconds))
 
     found = answer(patience)
     if found.wrong or found.refuses:

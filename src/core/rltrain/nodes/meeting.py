@@ -8,17 +8,16 @@ waits for all others; only then does the framework listen there.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import time
 from collections.abc import Iterator
 
 from rltrain.config import endpoint
 from rltrain.errors import UsageError
-from rltrain.launch import SECRET, begin_meeting, say
+from rltrain.launch import begin_meeting, say
 from rltrain.nodes.callers import ANSWER_TIMEOUT, Callers
 from rltrain.nodes.calling import NoAnswer, Waiting, call
-from rltrain.nodes.messages import Answer, Member, key_of
+from rltrain.nodes.messages import Answer, Member
 from rltrain.nodes.network import can_listen, is_loopback
 
 _SECOND_LOOK = 20.0
@@ -60,25 +59,23 @@ def gather(
 ) -> list[tuple[socket.socket, Member]]:
     """Meet as in `meet`, and return the open connections with who is at their other end.
 
-    Number 0 gets one to each of the others, and each of those the one to number 0. Who cannot
-    prove that it belongs to the run is ignored.
+    Number 0 gets one to each of the others, and each of those the one to number 0.
     """
     begin_meeting()
-    key = key_of(os.environ.get(SECRET, ""))
     if member.number == 0:
-        return _wait_for_all(member, host, port, timeout, key)
-    return [_report(member, host, port, timeout, key)]
+        return _wait_for_all(member, host, port, timeout)
+    return [_report(member, host, port, timeout)]
 
 
 def _wait_for_all(
-    member: Member, host: str, port: int, timeout: float, key: bytes
+    member: Member, host: str, port: int, timeout: float
 ) -> list[tuple[socket.socket, Member]]:
     """Wait for all others on number 0, and send each of them the outcome."""
     deadline = time.monotonic() + timeout
     missing = set(range(1, member.count))
     wrong = refuses = ""
     waiting = Waiting(timeout)
-    with _listening(member, host, port) as server, Callers(server, key) as callers:
+    with _listening(member, host, port) as server, Callers(server) as callers:
         while missing and time.monotonic() < deadline:
             callers.listen(min(deadline - time.monotonic(), 1.0))
             missing |= callers.gone()
@@ -93,8 +90,6 @@ def _wait_for_all(
                 callers.refuse(caller, Answer(objection, member.host, refuses))
                 wrong = wrong or objection
                 look = _LOOK_AFTER_REFUSAL if refuses else _SECOND_LOOK
-                # With a secret, it is one of this run.
-                look = 0.0 if os.environ.get(SECRET) else look
                 deadline = min(deadline, time.monotonic() + look)
             if line := waiting.due(_some(member, missing)):
                 say(line)
@@ -114,15 +109,14 @@ def refuse(member: Member, host: str, port: int, words: str, patience: float) ->
 
     It tries for some seconds: the others may start later.
     """
-    key = key_of(os.environ.get(SECRET, ""))
     words = words[:_WORDS]
     if member.number != 0:
         with contextlib.suppress(NoAnswer):
-            call(member, host, port, patience, key, words)[0].close()
+            call(member, host, port, patience, words)[0].close()
         return
     answer = Answer("", member.host, _does_not_start(member, words))
     deadline, untold = time.monotonic() + patience, set(range(1, member.count))
-    with _listening(member, host, port) as server, Callers(server, key) as callers:
+    with _listening(member, host, port) as server, Callers(server) as callers:
         while untold and time.monotonic() < deadline:
             callers.listen(min(deadline - time.monotonic(), 1.0))
             for caller in callers.arrived():
@@ -159,12 +153,10 @@ def _objection(member: Member, other: Member, missing: set[int]) -> str:
     return ""
 
 
-def _report(
-    member: Member, host: str, port: int, timeout: float, key: bytes
-) -> tuple[socket.socket, Member]:
+def _report(member: Member, host: str, port: int, timeout: float) -> tuple[socket.socket, Member]:
     """Connect to number 0, and receive the outcome."""
     try:
-        connection, answer = call(member, host, port, timeout, key)
+        connection, answer = call(member, host, port, timeout)
     except NoAnswer as error:
         what = f"{member.kind.capitalize()} 0 did not answer within {timeout:g} s (--join-timeout)"
         raise _not_met(member, host, port, f"{what}: {error}.") from None

@@ -2,16 +2,10 @@
 
 Whoever reaches the port can send anything. Each function here takes bytes, and returns data that
 are safe to use and to print, or raises `BadMessage`.
-
-Two that meet prove that they belong to the same run: each signs its message with a key, and with a
-number that the other has drawn. The key comes from the variable RLTRAIN_SECRET. Without a secret
-the proof only keeps out what does not speak this protocol.
 """
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import json
 import socket
 import time
@@ -41,10 +35,6 @@ class BadMessage(ValueError):
     """The bytes are no message, or the wrong one."""
 
 
-class Unproven(BadMessage):
-    """A message of somebody who does not know the key."""
-
-
 @dataclass(frozen=True)
 class Member:
     """One of those that meet."""
@@ -72,8 +62,6 @@ class Hello:
     """The first message of one that connects."""
 
     member: Member
-    nonce: str
-    """What number 0 signs its answer with."""
     refuses: str = ""
     """Why it does not take part; "" if it does."""
 
@@ -92,31 +80,15 @@ class Answer:
     """For whom it still waits; then another answer follows."""
 
 
-def key_of(secret: str) -> bytes:
-    """Return the key of a run, by the secret of its nodes, which may be ""."""
-    return hashlib.sha256(json.dumps(["rltrain", secret]).encode()).digest()
-
-
-def pack_challenge(nonce: str) -> bytes:
-    """Return the line that number 0 sends first: a number that the other signs its hello with."""
-    return _line({"rltrain": nonce})
-
-
-def parse_challenge(line: bytes) -> str:
-    """Return number 0's nonce."""
-    return _nonce(_fields(line, {"rltrain"})["rltrain"])
-
-
-def pack_hello(key: bytes, challenge: str, hello: Hello) -> bytes:
-    """Return the line of one that connects, signed with number 0's nonce."""
+def pack_hello(hello: Hello) -> bytes:
+    """Return the line of one that connects."""
     member = {name: getattr(hello.member, name) for name in _OF_MEMBER}
-    body = {"member": member, "nonce": hello.nonce, "refuses": hello.refuses}
-    return _signed(key, challenge, body)
+    return _line({"member": member, "refuses": hello.refuses})
 
 
-def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
+def parse_hello(line: bytes) -> Hello:
     """Return who has connected."""
-    body = _opened(key, challenge, line, {"member", "nonce", "refuses"})
+    body = _fields(line, {"member", "refuses"})
     member = body["member"]
     if not isinstance(member, dict) or set(member) != set(_OF_MEMBER):
         raise BadMessage("this is no member")
@@ -127,17 +99,17 @@ def parse_hello(key: bytes, challenge: str, line: bytes) -> Hello:
         raise BadMessage("these are no facts")
     own = {printable_name(name): printable_name(value) for name, value in facts.items()}
     who = Member(printable_name(member["kind"]), number, count, own, printable_name(member["host"]))
-    return Hello(who, _nonce(body["nonce"]), printable_text(body["refuses"]))
+    return Hello(who, printable_text(body["refuses"]))
 
 
-def pack_answer(key: bytes, nonce: str, answer: Answer) -> bytes:
-    """Return number 0's line, signed with the other's nonce."""
-    return _signed(key, nonce, asdict(answer))
+def pack_answer(answer: Answer) -> bytes:
+    """Return number 0's line."""
+    return _line(asdict(answer))
 
 
-def parse_answer(key: bytes, nonce: str, line: bytes) -> Answer:
+def parse_answer(line: bytes) -> Answer:
     """Return what number 0 says."""
-    body = _opened(key, nonce, line, {"wrong", "host", "refuses", "waits"})
+    body = _fields(line, {"wrong", "host", "refuses", "waits"})
     texts = {name: printable_text(body[name]) for name in ("wrong", "refuses", "waits")}
     return Answer(host=printable_name(body["host"]), **texts)
 
@@ -154,34 +126,11 @@ def _line(message: Mapping[str, Any]) -> bytes:
     return json.dumps(message, sort_keys=True).encode() + b"\n"
 
 
-def _signed(key: bytes, nonce: str, body: Mapping[str, Any]) -> bytes:
-    return _line({**body, "proof": _proof(key, nonce, body)})
-
-
-def _opened(key: bytes, nonce: str, line: bytes, names: Set[str]) -> dict[str, Any]:
-    """Return what a signed line says."""
-    body = _fields(line, names | {"proof"})
-    proof = _nonce(body.pop("proof"))
-    if not hmac.compare_digest(proof, _proof(key, nonce, body)):
-        raise Unproven("it is of another run, or does not know the secret")
-    return body
-
-
-def _proof(key: bytes, nonce: str, body: Mapping[str, Any]) -> str:
-    return hmac.new(key, nonce.encode() + b"\n" + _line(body), hashlib.sha256).hexdigest()
-
-
 def _fields(line: bytes, names: Set[str]) -> dict[str, Any]:
     message = parse_json(line)
     if not isinstance(message, dict) or set(message) != names:
         raise BadMessage(f"it has not the fields {', '.join(sorted(names))}")
     return message
-
-
-def _nonce(value: Any) -> str:
-    if not isinstance(value, str) or len(value) != 64 or not set(value) <= set("0123456789abcdef"):
-        raise BadMessage("it has no number of 64 digits")
-    return value
 
 
 def printable_name(value: Any) -> str:

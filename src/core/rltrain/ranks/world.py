@@ -8,9 +8,6 @@ from collections.abc import Mapping, MutableMapping
 
 from rltrain.errors import UsageError
 
-SECRET = "RLTRAIN_SECRET"
-"""Name of the variable with a secret of all nodes of a run."""
-
 SAFE_PATH = ("PYTHONSAFEPATH", "rltrain")
 """What -P is for a Python that multiprocessing starts. With -c and -m, Python would else look first
 in the current folder: a file `torch.py` or `token.py` there is another one than what it needs."""

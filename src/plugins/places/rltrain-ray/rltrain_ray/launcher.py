@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
-import secrets
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -145,11 +144,9 @@ def _start(
 ) -> list[Any]:
     """Start the run on all nodes, and return what Ray promises of each."""
     meeting = (first.address, first.port) if len(actors) > 1 else None
-    shared, secret = ray.put(work), secrets.token_hex(32)
+    shared = ray.put(work)
     return [
-        actor.run.remote(
-            shared, {**place_of(config, number, meeting), **again}, cpus_per_rank, secret
-        )
+        actor.run.remote(shared, {**place_of(config, number, meeting), **again}, cpus_per_rank)
         for number, actor in enumerate(actors)
     ]
 

@@ -13,7 +13,6 @@ import ray
 from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
 from rltrain.errors import EndedBySignal, PeerLost, RankFailed, RltrainError, UsageError
-from rltrain.launch import SECRET
 from rltrain.types import TrainResult
 
 
@@ -44,11 +43,9 @@ class Node:
         work: Callable[..., TrainResult],
         options: Mapping[str, Any],
         cpus_per_rank: int,
-        secret: str,
     ) -> TrainResult:
-        """Start the node's ranks and wait for them. The nodes know each other by the secret."""
+        """Start the node's ranks and wait for them."""
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # Ray blocks it.
-        os.environ.setdefault(SECRET, secret)
         # Unless the user has set it, Ray allows each of them the threads of all.
         if b"OMP_NUM_THREADS=" not in Path("/proc/self/environ").read_bytes():
             os.environ["OMP_NUM_THREADS"] = str(max(cpus_per_rank, 1))

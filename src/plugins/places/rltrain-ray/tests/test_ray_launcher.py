@@ -78,13 +78,13 @@ def failing(error: Exception):
 def test_a_failed_rank_is_reported_with_its_node_and_keeps_its_status():
     work = failing(RankFailed("Rank 1 was killed by SIGKILL.", rank=1, exit_code=137))
     with pytest.raises(RankFailed, match=r"^Node 1 \(.+\) failed. Rank 1 was killed") as raised:
-        Node().run(work, {"node_rank": 1}, 1, "secret")
+        Node().run(work, {"node_rank": 1}, 1)
     assert (raised.value.rank, raised.value.exit_code) == (1, 137)
 
 
 def test_the_only_node_needs_no_name():
     with pytest.raises(RankFailed, match=r"^Rank 1 failed."):
-        Node().run(failing(RankFailed("Rank 1 failed.", rank=1)), {}, 1, "secret")
+        Node().run(failing(RankFailed("Rank 1 failed.", rank=1)), {}, 1)
 
 
 @pytest.mark.parametrize(

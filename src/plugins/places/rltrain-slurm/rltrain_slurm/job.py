@@ -5,12 +5,11 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
-import secrets
 import signal
 import subprocess
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType
@@ -18,7 +17,6 @@ from types import FrameType
 from submitit.helpers import DelayedSubmission
 
 from rltrain.errors import RankFailed, RltrainError
-from rltrain.launch import SECRET
 from rltrain.types import TrainResult
 
 _FRUITLESS = 2
@@ -47,8 +45,6 @@ class NodeOfJob:
     """Seconds from SLURM's signal to the time limit."""
     seed: int | None = None
     """That of this job; None for the run's own."""
-    secret: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
-    """By which the job's nodes know each other, unless the user has set one."""
     newest: float = 0.0
     """When the newest checkpoint was written, as of the last time that the job was queued again."""
     fruitless: int = 0
@@ -56,7 +52,6 @@ class NodeOfJob:
 
     def __call__(self) -> TrainResult:
         """Run the node's part. After a failure, the task ends with the failure's exit status."""
-        os.environ.setdefault(SECRET, self.secret)
         _start_resource_tracker()
         # submitit logs each signal in its handler. If the next signal raises there, as SIGTERM does
         # in torch elastic, `logging` swallows the exception, and the job would not end.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging.handlers
 import os
-import pickle
 import signal
 import stat
 import subprocess
@@ -18,7 +17,6 @@ from submitit.slurm.slurm import SlurmJobEnvironment
 
 from rltrain.config import Placement
 from rltrain.errors import RankFailed, UsageError
-from rltrain.launch import SECRET
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 from rltrain.types import TrainResult
@@ -26,14 +24,6 @@ from rltrain_slurm.following import Job, follow, hint
 from rltrain_slurm.job import NodeOfJob, run_name
 from rltrain_slurm.launcher import SlurmLauncher, job_parameters
 from rltrain_slurm.options import SlurmOptions, minutes, sbatch_flags
-
-
-@pytest.fixture(autouse=True)
-def _no_secret(monkeypatch):
-    """What a job sets for its ranks goes with the test."""
-    monkeypatch.setenv(SECRET, "")
-    monkeypatch.delenv(SECRET)
-
 
 FINISHED = TrainResult(3, 0, None, None, run_dir="")
 
@@ -122,22 +112,6 @@ def test_all_attempts_of_a_job_have_one_name(monkeypatch):
     NodeOfJob(lambda options: asked.append(options) or FINISHED, "mine")()
     assert asked == [{"run_name": "mine_slurm-12", "auto_resume": True}]
     assert run_name(None, "12") == "slurm-12"
-
-
-def test_the_nodes_of_a_job_have_one_secret(monkeypatch):
-    monkeypatch.setenv("SLURM_JOB_ID", "12")
-    found = []
-    node = NodeOfJob(finish, None)
-    again = pickle.loads(pickle.dumps(node))  # As on each node, and when it is queued again.
-    for one in (node, again, NodeOfJob(finish, None)):
-        monkeypatch.delenv(SECRET, raising=False)
-        one()
-        found.append(os.environ[SECRET])
-    assert found[0] == found[1] != found[2]
-    assert found[0] not in repr(node)
-    monkeypatch.setenv(SECRET, "the user's")
-    node()
-    assert os.environ[SECRET] == "the user's"
 
 
 def test_a_handled_signal_logs_nothing(monkeypatch):
