@@ -16,6 +16,7 @@ from rltrain.nodes.meeting import meet
 from rltrain.nodes.messages import Member
 from rltrain.nodes.network import (
     NCCL_FALLBACKS,
+    can_listen,
     choose_nccl_interface,
     hold_port,
     interface_towards,
@@ -33,6 +34,7 @@ __all__ = [
     "NCCL_FALLBACKS",
     "CaughtSignals",
     "Member",
+    "can_listen",
     "caught_signals",
     "choose_nccl_interface",
     "connected_nodes",

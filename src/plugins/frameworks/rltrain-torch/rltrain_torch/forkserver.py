@@ -27,3 +27,5 @@ elif sys.platform == "linux":
     # that runs no Python keeps open the pipe at whose end it looks. Nobody else sends this signal.
     signal.signal(signal.SIGRTMAX - 1, lambda number, frame: sys.exit())
     end_with_parent(signal.SIGRTMAX - 1)
+    # The first that runs at exit: the signal may come while what was imported cleans up.
+    atexit.register(signal.signal, signal.SIGRTMAX - 1, signal.SIG_IGN)

@@ -12,7 +12,6 @@ from rltrain.config import RunConfig
 from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
 from rltrain.types import World
-from rltrain_torch.devices import count_cuda
 
 _DEST = "torchrun "
 """How the names of the parsed settings begin."""
@@ -145,6 +144,8 @@ def _check_standalone(config: RunConfig, world: World | None) -> None:
 
 def _hands_over(words: list[str]) -> list[str] | None:
     """Return torchrun's command line for nodes that number themselves, or come and go."""
+    from rltrain_torch.devices import count_cuda
+
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     for name in _OF_TORCHRUN:
         parser.add_argument(f"--{name}")
@@ -164,11 +165,25 @@ def _hands_over(words: list[str]) -> list[str] | None:
     _check_rendezvous(given, comes_and_goes)
     ranks = given.pop("num_gpus", None) or max(count_cuda(), 1)
     given = {"rdzv_backend": "c10d", "nproc_per_node": str(ranks)} | given
+    if given["rdzv_backend"] == "c10d" and _is_here(given.get("rdzv_endpoint", "localhost:0")):
+        given["rdzv_conf"] = ",".join(filter(None, [given.get("rdzv_conf"), "is_host=true"]))
     of_torch = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     if comes_and_goes:  # Ranks that start again go on from the newest checkpoint.
         rest = [*rest, "--auto-resume", "--run-name", given["rdzv_id"]]
     command = [sys.executable, "-m", "torch.distributed.run", *of_torch]
     return [*command, "-m", "rltrain", "train", *rest, "--distributed"]
+
+
+def _is_here(endpoint: str) -> bool:
+    """Return whether nodes meet on this machine, at an address that others reach.
+
+    torch recognizes its own machine by name, and Debian gives that name another address.
+    """
+    from rltrain.nodes import can_listen, is_loopback
+
+    host, _, port = endpoint.rpartition(":")
+    host = host.strip("[]")
+    return not is_loopback(host) and can_listen(host, int(port))
 
 
 def _check_rendezvous(given: Mapping[str, str], comes_and_goes: bool) -> None:
