@@ -39,7 +39,8 @@ endif
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
 LIBRARIES := torch adapters gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3 mjlab-1.2
-SETS := $(RESOLVED) mjlab isaaclab-2.3
+KNOWN := $(RESOLVED) mjlab isaaclab-2.3
+SETS := $(KNOWN)
 python-oldest := 3.11
 # EnvPool needs numpy 2, and MLflow an older importlib-metadata.
 ignored-oldest := $(foreach name,envpool mlflow,--ignore $(filter %/rltrain-$(name),$(PLUGINS)))
@@ -52,7 +53,7 @@ python-isaaclab-2.3 := 3.11
 python-isaaclab-3 := 3.12
 plugin = $(filter %/rltrain-$1,$(PLUGINS))
 plugins = $(foreach name,$1,$(call plugin,$(name))[library])
-ALONE := $(filter-out $(SETS),$(patsubst rltrain-%,%,$(notdir $(PLUGINS))))
+ALONE := $(filter-out $(KNOWN),$(patsubst rltrain-%,%,$(notdir $(PLUGINS))))
 mpi := $(call plugin,mpi)[library,mpich]
 # The commands, whose help the site shows, and what they need.
 COMMANDS := $(call plugins,adapters devkit doctor play report)
