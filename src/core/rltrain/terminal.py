@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TextIO, cast
 
-__all__ = ["note", "one_line", "plain", "plain_output", "plain_stream", "raw"]
+__all__ = ["in_bytes", "note", "one_line", "plain", "plain_output", "plain_stream", "raw"]
 
 _CONTROLS = re.compile(
     # C0 without the end of a line, DEL and C1; what ends lines or turns the direction of writing
@@ -38,6 +38,14 @@ def one_line(text: str) -> str:
 def note(text: str) -> None:
     """Print a line for the user, on stderr."""
     print(f"rltrain: {text}", file=sys.stderr, flush=True)
+
+
+def in_bytes(count: float) -> str:
+    """Return a number of bytes with two or more digits: "1.5 GB"."""
+    units = ("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1)
+    unit, size = next((each for each in units if count >= each[1]), units[-1])
+    number = count / size
+    return f"{number:.2g} {unit}" if number < 10 else f"{number:.0f} {unit}"
 
 
 class _PlainStream:

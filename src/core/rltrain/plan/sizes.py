@@ -13,6 +13,7 @@ from rltrain.errors import UsageError
 from rltrain.files.dotted import get_dotted, set_dotted
 from rltrain.options.run import RunOptions
 from rltrain.specs import LibrarySpec
+from rltrain.terminal import in_bytes
 from rltrain.types import Iteration, TaskInfo, World
 
 _FLOAT = 4
@@ -94,10 +95,7 @@ def resolve_iteration(config: RunConfig, library: LibrarySpec) -> Iteration | No
 
 
 def number_of_ranks(placement: Placement, world: World | None) -> int:
-    """Return the number of ranks of a run, whether or not they have been started.
-
-    While nodes are away, there are fewer.
-    """
+    """Return the number of ranks of a run, whether or not they have been started."""
     return world.world_size if world else (placement.nproc_per_node or 1) * placement.nnodes
 
 
@@ -119,14 +117,6 @@ def estimate_memory(iteration: Iteration, task: TaskInfo, num_envs: int) -> str 
     rest = _FLOAT * (action + _SCALARS)
     if iteration.replay_rows is not None:
         total = iteration.replay_rows * (2 * observed + rest)
-        return f"about {_readable(total)} a rank for the replay buffer"
+        return f"about {in_bytes(total)} a rank for the replay buffer"
     total = iteration.steps * num_envs * (observed + rest)
-    return f"about {_readable(total)} a rank for rollouts"
-
-
-def _readable(count: int) -> str:
-    unit, size = next(
-        ((unit, size) for unit, size in (("GB", 1e9), ("MB", 1e6)) if count >= size), ("kB", 1e3)
-    )
-    number = count / size
-    return f"{number:.2g} {unit}" if number < 10 else f"{number:.0f} {unit}"
+    return f"about {in_bytes(total)} a rank for rollouts"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rltrain.errors import UsageError
 from rltrain.launch import available_cores, private_folder
+from rltrain.terminal import in_bytes
 from rltrain_doctor.findings import Finding, ok, problem, warning
 
 MIB, GIB = 2**20, 2**30
@@ -47,7 +48,7 @@ def _shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
     except OSError:
         return warning("/dev/shm", "does not exist: NCCL needs it between GPUs", hint)
     size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
-    text = f"{_size(free)} free of {_size(size)}"
+    text = f"{in_bytes(free)} free of {in_bytes(size)}"
     data = {"size": size, "free": free}
     if free < LOW_SHM:
         return warning("/dev/shm", f"{text}: NCCL and simulators need more", hint, **data)
@@ -65,7 +66,7 @@ def _files() -> Finding:
 
 def _locked(infiniband: Path) -> Finding:
     soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    text = "unlimited" if soft < 0 else _size(soft)
+    text = "unlimited" if soft < 0 else in_bytes(soft)
     if soft >= 0 and infiniband.is_dir() and any(infiniband.iterdir()):
         hint = "ulimit -l unlimited (docker run --ulimit memlock=-1): InfiniBand locks its memory"
         return warning("locked memory", text, hint, limit=soft)
@@ -90,7 +91,7 @@ def _memory(root: Path) -> Finding:
         used = _read(group, "memory.current", "memory.usage_in_bytes")
         if limit is not None and limit < total:
             total, free = limit, max(min(free, limit - (used or 0)), 0)
-    text, data = f"{_size(free)} free of {_size(total)}", {"total": total, "free": free}
+    text, data = f"{in_bytes(free)} free of {in_bytes(total)}", {"total": total, "free": free}
     if free < GIB:
         hint = "Ranks that need more are killed. Use fewer ranks or a larger container limit."
         return warning("memory", text, hint, **data)
@@ -159,7 +160,7 @@ def _disk(name: str, folder: Path) -> Finding:
     """Report the free disk space for a folder, which may not exist yet."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     free = os.statvfs(there).f_bavail * os.statvfs(there).f_frsize
-    text, data = f"{folder}: {_size(free)} free", {"folder": str(folder), "free": free}
+    text, data = f"{folder}: {in_bytes(free)} free", {"folder": str(folder), "free": free}
     other = "--log-root DIR" if name == "log root" else "TMPDIR=DIR"
     if not there.is_dir() or not os.access(there, os.W_OK):
         return problem(name, f"{folder}: not writable", f"Choose another: {other}", **data)
@@ -178,12 +179,3 @@ def _temporary() -> Finding:
 
 def _count(number: int) -> str:
     return "unlimited" if number < 0 else str(number)
-
-
-def _size(number: float) -> str:
-    """Format a number of bytes."""
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            return f"{number:.{0 if number >= 100 else 1}f} {unit}"
-        number /= 1024
-    return f"{number:.1f} TiB"

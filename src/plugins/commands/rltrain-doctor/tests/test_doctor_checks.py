@@ -416,7 +416,7 @@ def machine(tmp_path):
 
 def test_without_cgroup_limits_the_whole_machine_is_available(machine):
     found = machine()
-    assert found["memory"].text == "6.0 GiB free of 8.0 GiB"
+    assert found["memory"].text == "6.4 GB free of 8.6 GB"
     assert found["CPU quota"].text.startswith("none: all ")
     assert found["log root"].level == "ok"
 
@@ -430,7 +430,7 @@ def test_the_narrowest_cgroup_counts(machine, monkeypatch):
         pod__cpu_dot_max="150000 100000",
         pod__box__cpu_dot_max="max 100000",
     )
-    assert summary(found["memory"])[:2] == ("warning", "512 MiB free of 2.0 GiB")
+    assert summary(found["memory"])[:2] == ("warning", "537 MB free of 2.1 GB")
     assert found["CPU quota"].data == {"cores": 8, "quota": 1.5}
     assert found["CPU quota"].hint == "Without GPUs: --nproc-per-node 1"
 
@@ -457,7 +457,7 @@ def test_little_shared_memory_is_a_warning(machine, monkeypatch):
     monkeypatch.setattr(os, "statvfs", planted)
     found = machine()["/dev/shm"]
     assert (found.level, "--shm-size" in found.hint) == ("warning", True)
-    assert found.text.startswith("62.5 MiB free of 64.0 MiB")
+    assert found.text.startswith("66 MB free of 67 MB")
 
 
 def test_low_user_limits_are_warnings(machine, monkeypatch, tmp_path):

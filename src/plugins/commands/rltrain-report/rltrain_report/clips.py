@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rltrain.runs import Run, read_bytes
+from rltrain.terminal import in_bytes
 from rltrain_report.page import Clip, Text
 
 MOST_BYTES = 25_000_000
@@ -52,7 +53,7 @@ def clip_blocks(runs: Sequence[Run]) -> list[Clip | Text]:
     if not linked:
         return list(clips)
     note = (
-        f"A page holds at most {MOST_BYTES // 1_000_000} MB of videos and images. {linked} more "
+        f"A page holds at most {in_bytes(MOST_BYTES)} of videos and images. {linked} more "
         f"{'are' if linked > 1 else 'is'} linked: such a link works only where the run folder is."
     )
     return [Text([note]), *clips]

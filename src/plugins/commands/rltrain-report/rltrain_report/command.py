@@ -81,7 +81,8 @@ def new_folder(name: str) -> Path:
 def tell(written: list[Path]) -> None:
     """Say what was written."""
     from rltrain.runs import shortest
+    from rltrain.terminal import in_bytes
 
     page, *pictures = written
-    print(f"page      {shortest(page.resolve())}  {page.stat().st_size / 1e6:.1f} MB")
+    print(f"page      {shortest(page.resolve())}  {in_bytes(page.stat().st_size)}")
     print(f"pictures  {len(pictures)} PNG files beside it")
