@@ -13,7 +13,7 @@ import warnings
 import pytest
 
 from rltrain.ranks.pulse import Pulse, pulse_file, pulse_files, read_pulse
-from rltrain.ranks.reports import failure, forget_reports
+from rltrain.ranks.reports import failure, forget_report
 from rltrain.ranks.stacks import Frame, Process
 from rltrain.ranks.watch import hangs
 from rltrain.ranks.watch.hangs import HangWatch
@@ -239,7 +239,7 @@ def test_a_machine_that_was_suspended_has_hung_no_rank(ranks):
 def test_the_pulse_and_the_stacks_of_a_rank_go_when_it_starts_again(tmp_path):
     for suffix in ("pulse", "stacks"):
         (tmp_path / f"rank_1.{suffix}").touch()
-    forget_reports(tmp_path, 1, range(2))
+    forget_report(tmp_path, 1)
     assert not list(tmp_path.iterdir())
 
 

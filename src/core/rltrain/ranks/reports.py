@@ -105,16 +105,10 @@ def make_report(
     )
 
 
-def forget_reports(folder: Path, rank: int, here: range) -> None:
-    """Remove the report and log link that a rank left before its launcher restarted it.
-
-    Those of ranks that are not of this node are removed, too: where nodes come and go, they are
-    this node's, from when it had another number.
-    """
-    for path in folder.glob("rank_*.*"):
-        number = int(path.stem.removeprefix("rank_"))
-        if number == rank or number not in here:
-            path.unlink(missing_ok=True)
+def forget_report(folder: Path, rank: int) -> None:
+    """Remove the report and log link that a rank left before its launcher restarted it."""
+    for path in folder.glob(f"rank_{rank}.*"):
+        path.unlink(missing_ok=True)
 
 
 def write_report(folder: Path, report: Report) -> None:

@@ -28,7 +28,7 @@ from rltrain.ranks.logs.rank_log import RankLog
 from rltrain.ranks.machine import bind_cores, keep_freed_memory
 from rltrain.ranks.processes import end_with_launcher, free_start_method
 from rltrain.ranks.pulse import pulse_file
-from rltrain.ranks.reports import forget_reports, log_path, make_report, write_report
+from rltrain.ranks.reports import forget_report, log_path, make_report, write_report
 from rltrain.ranks.stacks import answering, describing, stack_file
 from rltrain.ranks.watch.hangs import machine, watching
 from rltrain.ranks.world import export_rank_env, rank_from_env
@@ -170,8 +170,7 @@ def run_launched(
     board_of(folder)
     place = int(os.environ["LOCAL_RANK"])
     use_folder(folder)
-    first = rank - place
-    forget_reports(folder, rank, range(first, first + int(os.environ["LOCAL_WORLD_SIZE"])))
+    forget_report(folder, rank)
     restrict_gpus(config.gpu_ids)
     if config.virtual_local_rank:
         restrict_to_own_gpu(config.device_kind, config.gpu_ids)
