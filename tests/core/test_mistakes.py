@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
@@ -112,6 +113,12 @@ def test_strict_raises_what_a_function_raised(planted, stub, monkeypatch):
     monkeypatch.setenv("RLTRAIN_STRICT", "1")
     with pytest.raises(KeyError):
         make_plan(stub.OPTIONS)
+
+
+@pytest.mark.parametrize("planted", ["the entry point imports its library"], indirect=True)
+def test_an_import_is_named_where_another_plugin_had_imported_it_before(planted, stub, capsys):
+    importlib.import_module("slow_library")
+    assert planted.says in of_check(capsys)
 
 
 def test_nothing_is_wrong_with_a_good_plugin(site, stub, capsys):

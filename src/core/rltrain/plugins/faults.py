@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from rltrain.errors import PluginError, in_a_line
 from rltrain.plugins.contract import breaches
+from rltrain.plugins.declared import heavy_for
+from rltrain.plugins.installed import InstalledPlugin
 from rltrain.plugins.options import dataclass_of, describe_options
 from rltrain.plugins.registry import Registry
 from rltrain.specs import Spec, load_object
@@ -55,8 +60,22 @@ def lapses(spec: Spec, registry: Registry) -> Iterator[str]:
                 f"docstring, for `rltrain plugins {spec.name}`."
             )
     for record in registry.records:
-        if record.heavy and any(spec is each for each in record.specs):
+        if record.plugin is None or not any(spec is each for each in record.specs):
+            continue
+        # Its sources tell it too where something else had imported that before.
+        if heavy := {*record.heavy} | (_imported(record.plugin) & heavy_for(record.plugin)):
             yield (
-                f"its module imports {', '.join(record.heavy)} whenever plugins are listed. "
+                f"its module imports {', '.join(sorted(heavy))} whenever plugins are listed. "
                 "Import inside functions, or in the factory's module."
             )
+
+
+def _imported(plugin: InstalledPlugin) -> set[str]:
+    """Return the packages that a plugin's module imports first of all, as its sources say."""
+    spec = importlib.util.find_spec(plugin.point.module) if plugin.given is None else None
+    if spec is None or not str(spec.origin).endswith(".py"):
+        return set()
+    nodes = ast.parse(Path(str(spec.origin)).read_bytes()).body
+    names = [each.name for x in nodes if isinstance(x, ast.Import) for each in x.names]
+    names += [str(x.module) for x in nodes if isinstance(x, ast.ImportFrom) and not x.level]
+    return {name.partition(".")[0] for name in names}
