@@ -15,6 +15,7 @@ from rltrain.config import Placement
 from rltrain.launch import ask_to_end, ended_by_signal, failure, private_folder, rank_variables
 from rltrain.nodes import CaughtSignals, caught_signals
 from rltrain.types import TrainResult, World
+from rltrain.watch import hang_watch
 from rltrain_prefix.options import PrefixOptions
 
 __all__ = ["RESULT", "WORK", "PrefixLauncher"]
@@ -47,7 +48,7 @@ class PrefixLauncher:
                 port = str(_free_port())
                 for rank in range(size):
                     ranks.append(self._start(World(rank, rank, 0, size, size), port, folder))
-                _wait(ranks, folder, signals)
+                _wait(ranks, folder, signals, hang_watch(config, folder))
             finally:
                 _end(ranks)
             result: TrainResult = pickle.loads((folder / RESULT).read_bytes())
@@ -69,8 +70,13 @@ def _free_port() -> int:
     return port
 
 
-def _wait(ranks: Sequence[subprocess.Popen[bytes]], folder: Path, signals: CaughtSignals) -> None:
-    """Wait until every rank has ended.
+def _wait(
+    ranks: Sequence[subprocess.Popen[bytes]],
+    folder: Path,
+    signals: CaughtSignals,
+    look: Callable[[], None],
+) -> None:
+    """Wait until every rank has ended, and look for ranks that hang.
 
     Raises:
         RltrainError: the first failure, or a signal.
@@ -86,6 +92,7 @@ def _wait(ranks: Sequence[subprocess.Popen[bytes]], folder: Path, signals: Caugh
                 raise failure(folder, rank, code)
         if None not in codes:
             return
+        look()
         time.sleep(PERIOD)
 
 
