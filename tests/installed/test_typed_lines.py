@@ -184,6 +184,15 @@ ISAAC_LAB_3 = [
         )
         for flag in ("--nnodes 2 --max_restarts 1", "--local_addr 10.0.0.2")
     ),
+    refused(
+        "uv run rltrain train_multigpu --rl_library skrl --ml_framework jax --num_gpus 2 "
+        "--task Isaac-Cartpole --rdzv_id 1",
+        "--rdzv-id: nodes that number themselves are torchrun's.",
+    ),
+    refused(
+        "TORCHELASTIC_RUN_ID=1 rltrain --library rl_games --rdzv_id 1",
+        "--rdzv-id: nodes that number themselves are torchrun's.",
+    ),
     *(
         Line(
             f"uv run rltrain train_multigpu --rl_library {library} --num_gpus 2 "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Callable, Mapping
@@ -161,6 +162,9 @@ def _hands_over(words: list[str]) -> list[str] | None:
     given = {name: value for name, value in vars(known).items() if value is not None}
     comes_and_goes = re.fullmatch(r"\d+:\d+", given.get("nnodes", "")) is not None
     if not comes_and_goes and not given.keys() & {"rdzv_backend", "rdzv_endpoint", "rdzv_id"}:
+        return None
+    of_jax = re.search(r"--(ml-)?framework[ =]jax\b", " ".join(rest))
+    if of_jax or "TORCHELASTIC_RUN_ID" in os.environ:  # Or it is one of torchrun's ranks already.
         return None
     _check_rendezvous(given, comes_and_goes)
     ranks = given.pop("num_gpus", None) or max(count_cuda(), 1)
