@@ -65,10 +65,11 @@ def hand_over(words: list[str]) -> int | None:
     command = next(filter(None, asked), None)
     if command is None:
         return None
+    shown = shlex.join(hide_words(command))
     if "--dry-run" in words or "--dry_run" in words:
-        print(shlex.join(command))
+        print(shown)
         return 0
-    note(f"started by another program: {shlex.join(hide_words(command))}")
+    note(f"started by another program: {shown}")
     with subprocess.Popen(command) as child:
         try:
             status = child.wait()
