@@ -57,10 +57,7 @@ def translate(words: list[str]) -> list[str]:
 
 
 def hand_over(words: list[str]) -> int | None:
-    """Let another program start a run, if its words are for that one; return its status.
-
-    With --dry-run, its command line is only printed.
-    """
+    """Let another program start a run that is its own; with --dry-run, print its command line."""
     asked = (each.hands_over(words) for each in _known() if each.hands_over is not None)
     command = next(filter(None, asked), None)
     if command is None:
