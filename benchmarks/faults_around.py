@@ -293,8 +293,8 @@ FAULTS = [
     Fault(
         "the log root's disk is lost, SIGTERM",
         lost,
-        (75,),
-        r"not written: checkpoints",
+        (74,),
+        r"the run folder is gone",
         needs_root=True,
     ),
     Fault("temporary files removed, rank 1 killed", again, (75,), r"from checkpoints/"),

@@ -72,8 +72,6 @@ def commit(how: str, folder: Path) -> None:
         for path in Path(os.environ["TMPDIR"]).iterdir():
             shutil.rmtree(path, ignore_errors=True)
             path.unlink(missing_ok=True)
-    if how == "free":
-        ballast.unlink(missing_ok=True)
 
 
 class Steps:

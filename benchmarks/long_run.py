@@ -67,7 +67,7 @@ def train(library: str, iterations: int, folder: str) -> Measured:
             log.move(run.log_file(rank))
 
         def after_iteration() -> None:
-            log.tend()
+            log.rotate()
             print("iteration", session.iteration)
             if session.iteration in {round(share * iterations) for share in SHARES}:
                 found[session.iteration] = _measure(session.run_folder.path)

@@ -47,8 +47,8 @@ def make_run(
     """Write a run folder; `slow` is a rank that takes twice as long for its rollout."""
     made = make_config(**{"library": "rl_games", "seed": seed, "check_interval": 5, **config})
     world = World(world_size=ranks, num_nodes=made.nnodes)
-    file = MetricsFile(path)
-    file.add(
+    file = MetricsFile(path, interval=0.0)
+    file.write(
         RunStarted(
             *(str(path), made.library, made.algorithm, made.task, world, made.num_envs, seed),
             config=dataclasses.asdict(made),
@@ -58,7 +58,7 @@ def make_run(
     whole = sum(map(sum, times)) / ranks
     for iteration in range(1, iterations + 1):
         a_rank = made.num_envs * 32
-        file.add(
+        file.write(
             Scalars(
                 iteration=iteration,
                 values=_values(value, iteration, seed),
@@ -77,13 +77,12 @@ def make_run(
     for name, content in media:
         (path / "videos").mkdir(parents=True, exist_ok=True)
         (path / "videos" / name).write_bytes(content)
-        file.add(Media(str(path / "videos" / name), Path(name).stem, 2))
+        file.write(Media(str(path / "videos" / name), Path(name).stem, 2))
     if warning is not None:
-        file.add(Warned(warning, 3))
+        file.write(Warned(warning, 3))
     if ended:
         frames = made.num_envs * 32 * ranks * iterations
-        file.add(RunEnded(iterations, frames, whole * iterations, 10.0, solved, error))
-    file.write()
+        file.write(RunEnded(iterations, frames, whole * iterations, 10.0, solved, error))
     manifest = {"command": "rltrain --seed N", "host": "a-host", "versions": {"python": "3.11.9"}}
     RunFolder(path).write_manifest({**manifest, "config": dataclasses.asdict(made)})
     return path

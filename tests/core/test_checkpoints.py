@@ -21,6 +21,7 @@ from rltrain.testing import make_config
 
 @pytest.fixture
 def folder(tmp_path):
+    (tmp_path / "run").mkdir()
     return RunFolder(tmp_path / "run")
 
 

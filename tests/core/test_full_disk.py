@@ -1,12 +1,10 @@
-"""A disk that takes no files: training goes on, and what is missing is written later."""
+"""A disk that takes no files: a checkpoint ends the run, a writer is named."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +12,15 @@ import pytest
 import stub_parts
 
 from rltrain import train
-from rltrain.errors import UsageError
-from rltrain.files.disk import Mount, NotWritten, disk_errors
+from rltrain.errors import UsageError, in_a_line
+from rltrain.files.disk import NotWritten, disk_errors
 from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
-from rltrain.ranks.ending import Requests
 from rltrain.records import Scalars
-from rltrain.run.output import IO_ERROR
+from rltrain.run.output import IO_ERROR, NotSaved
 from rltrain.run.session import RankSession
-from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.checkpoints import saved_checkpoints
 from rltrain.storage.finding import find_checkpoint
-from rltrain.storage.metrics_file import read_metrics
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 
@@ -101,105 +96,24 @@ def names(run_dir):
     return [entry["name"] for entry in saved_checkpoints(Path(run_dir), lambda text: None)]
 
 
-def test_a_checkpoint_is_saved_once_the_disk_has_room(stub, small_disk, capsys):
-    def each(session, iteration):
-        if session.world.is_root and iteration == 4:
-            fill(small_disk)
-        if session.world.is_root and iteration == 5:
-            (small_disk / "ballast").unlink()
-
-    result = run(each, small_disk)
-    assert names(result.run_dir) == ["1.pt", "5.pt"]
-    assert Path(result.checkpoint).name == "5.pt"
-    assert Checkpoint(Path(result.checkpoint)).state["iteration"] == 5
-    assert result.exit_code == 0
-    assert said(capsys) == [
-        "rltrain: cannot write checkpoints (No space left on device): training goes on, and tries "
-        "again",
-        "rltrain: checkpoints can be written again",
-    ]
+def test_a_checkpoint_that_cannot_be_written_ends_the_run(stub, small_disk, capsys):
+    with pytest.raises(
+        NotSaved, match=r"^the checkpoint 4\.pt cannot be written \(No space"
+    ) as ended:
+        run(at(3, lambda session: fill(small_disk)), small_disk)
+    assert (ended.value.exit_code, ended.value.may_restart) == (IO_ERROR, False)
+    found = find_checkpoint(
+        make_config(log_root=str(small_disk), library="rl_games", checkpoint="latest"), print
+    )
+    assert Path(str(found)).name == "1.pt"
+    assert names(found.path.parents[1]) == ["1.pt"]
+    assert not list(small_disk.rglob(".*"))  # Nothing is half-written.
 
 
-def test_a_run_whose_last_checkpoint_is_missing_ends_with_a_status_of_its_own(
-    stub, small_disk, capsys
-):
-    result = run(at(3, lambda session: fill(small_disk)), small_disk)
-    assert result.exit_code == IO_ERROR == 74
-    assert result.iterations == 5
-    assert Path(result.checkpoint).name == "1.pt"
-    assert said(capsys)[-1] == "rltrain: not written: checkpoints (No space left on device)"
-    config = make_config(log_root=str(small_disk), library="rl_games", checkpoint="latest")
-    assert str(find_checkpoint(config, print)) == result.checkpoint
-    assert not list(Path(result.run_dir).rglob(".*"))  # Nothing is half-written.
-
-
-def test_a_run_folder_that_was_removed_is_made_again(stub, tmp_path, capsys):
-    result = run(at(3, lambda session: shutil.rmtree(session.run_folder.path)), tmp_path)
-    assert names(result.run_dir) == ["4.pt"]
-    folder = Path(result.run_dir)
-    assert json.loads((folder / "manifest.json").read_text())["world_size"] == 2
-    assert (folder / "config.yaml").exists()
-    assert (result.exit_code, said(capsys)) == (0, [])
-
-
-def mount(*words):
-    subprocess.run(words, check=True)
-
-
-def lose(folder):
-    mount("umount", "--lazy", str(folder))
-
-
-NO_DISK = "its disk is no longer mounted"
-
-
-def test_a_disk_that_is_lost_is_named_and_nothing_is_written_in_its_place(stub, small_disk, capsys):
-    result = run(at(3, lambda session: lose(small_disk)), small_disk)
-    assert (result.exit_code, result.iterations) == (IO_ERROR, 5)
-    assert list(small_disk.iterdir()) == []
-    lines = said(capsys)
-    reason = f"({NO_DISK}): training goes on, and tries again"
-    assert f"rltrain: cannot write checkpoints {reason}" in lines
-    assert lines[-1].startswith("rltrain: not written: ")
-    assert f"rltrain: not written: checkpoints ({NO_DISK})" in lines
-
-
-def test_a_disk_that_is_mounted_again_is_written_on(stub, small_disk, tmp_path, capsys):
-    (other := tmp_path / "other").mkdir()
-    mount("mount", "--bind", str(small_disk), str(other))
-
-    def each(session, iteration):
-        if session.world.is_root and iteration == 4:
-            lose(small_disk)
-        if session.world.is_root and iteration == 5:
-            mount("mount", "--bind", str(other), str(small_disk))
-
-    try:
-        result = run(each, small_disk)
-        assert (result.exit_code, names(result.run_dir)) == (0, ["1.pt", "5.pt"])
-        assert said(capsys)[-1].endswith("can be written again")
-    finally:
-        lose(other)
-
-
-def test_a_folder_that_comes_back_with_another_number_of_its_disk(tmp_path, monkeypatch):
-    place, found = Mount(tmp_path), tmp_path.stat()
-    monkeypatch.setattr("rltrain.files.disk._place", lambda _: (-1, found.st_ino))
-    place.check()
-    monkeypatch.setattr("rltrain.files.disk._place", lambda _: (-1, found.st_ino + 1))
-    with pytest.raises(NotWritten, match=NO_DISK):
-        place.check()
-
-
-def test_a_folder_on_a_disk_of_its_own(small_disk):
-    place = Mount(small_disk / "a" / "b")
-    (small_disk / "a" / "b").mkdir(parents=True)
-    place.check()
-    shutil.rmtree(small_disk / "a")
-    place.check()  # Removed: it may be made again.
-    lose(small_disk)
-    with pytest.raises(NotWritten, match=NO_DISK):
-        place.check()
+def test_a_run_folder_that_was_removed_is_not_made_again(stub, tmp_path):
+    with pytest.raises(NotSaved, match=r"4\.pt cannot be written \(the run folder is gone"):
+        run(at(3, lambda session: shutil.rmtree(session.run_folder.path)), tmp_path)
+    assert not list(tmp_path.rglob("*.pt"))
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, OSError])
@@ -254,26 +168,12 @@ class FailingWriter:
             raise self.error
 
 
-@pytest.mark.parametrize(("records", "code"), [(range(2, 4), 0), (range(2, 99), IO_ERROR)])
-def test_a_writer_that_cannot_write_does_not_end_the_run(stub, tmp_path, capsys, records, code):
-    writer = FailingWriter(FULL, records)
-    result = run(lambda *_: None, tmp_path, writer)
-    assert (result.exit_code, result.iterations) == (code, 5)
-    lines = said(capsys)
-    assert len(lines) == 2
-    assert "cannot write records (writer mine) (No space left on device)" in lines[0]
-    missing = "not written: records (writer mine)" in lines[1]
-    assert missing == (code != 0)
-    warnings = read_metrics(Path(result.run_dir)).warnings
-    again = [] if missing else [(2, "records (writer mine) can be written again")]
-    reason = "(No space left on device): training goes on, and tries again"
-    found = [(warning.iteration, warning.text) for warning in warnings]
-    assert found == [(1, f"cannot write records (writer mine) {reason}"), *again]
-
-
 @pytest.mark.parametrize("records", [[1], [2], range(1, 99), [99]], ids=str)
-def test_a_writer_that_raises_is_named_once_and_the_status_says_so(stub, tmp_path, capsys, records):
-    writer = FailingWriter(ValueError("a mistake"), records)
+@pytest.mark.parametrize("error", [ValueError("a mistake"), FULL], ids=["mistake", "disk"])
+def test_a_writer_that_raises_is_named_once_and_the_status_says_so(
+    stub, tmp_path, capsys, records, error
+):
+    writer = FailingWriter(error, records)
     result = run(lambda *_: None, tmp_path, writer)
     fails = 99 not in list(records)[:1]
     assert (result.exit_code, result.iterations) == (IO_ERROR if fails else 0, 5)
@@ -282,10 +182,10 @@ def test_a_writer_that_raises_is_named_once_and_the_status_says_so(stub, tmp_pat
     assert len(lines) == 2 * fails
     if fails:
         assert lines[0] == (
-            "rltrain: the writer mine raises ValueError: a mistake. Training goes on, without some "
-            "of its records; the rank's log has its traceback."
+            f"rltrain: the writer mine raises {in_a_line(error)}. Training goes on, without some "
+            "of its records; the rank's log has the traceback."
         )
-        assert lines[1] == "rltrain: not written: records (writer mine) (ValueError: a mistake)"
+        assert lines[1] == f"rltrain: not written: records (writer mine) ({in_a_line(error)})"
         assert printed.err.count("Traceback") == 1
 
 
@@ -314,16 +214,3 @@ def test_a_writer_that_raises_at_the_end_is_named_too(stub, tmp_path, capsys):
     result = run(lambda *_: None, tmp_path, FailsAtTheEnd())
     assert (result.exit_code, result.iterations) == (IO_ERROR, 5)
     assert "not written: records (writer mine) (ValueError: too late)" in capsys.readouterr().out
-
-
-def test_what_was_not_saved_is_tried_again_at_once_and_then_ever_later():
-    requests = Requests(None, is_root=True)
-    tried = []
-    for iteration in range(1, 300):
-        if requests.votes(iteration)[2] or iteration == 1:
-            tried.append(iteration)
-            requests.not_saved()
-    assert tried == [1, 2, 4, 8, 16, 32, 64, 128, 192, 256]
-    requests.saved()
-    requests.not_saved()
-    assert requests.votes(300)[2]

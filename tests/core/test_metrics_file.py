@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import json
@@ -35,12 +34,9 @@ def scalars(iteration, **more):
 
 
 def write(run, *records):
-    file = MetricsFile(run)
+    file = MetricsFile(run, interval=0.0)
     for record in records:
-        file.add(record)
-        if file.is_due:
-            file.write()
-    file.write()
+        file.write(record)
     return file
 
 
@@ -101,16 +97,14 @@ def test_the_lines_of_short_iterations_are_written_together(tmp_path, monkeypatc
     now = 10.0
     monkeypatch.setattr(metrics_file.time, "monotonic", lambda: now)
     file = MetricsFile(tmp_path)
-    due = []
+    lines = []
     for record in (started(tmp_path), scalars(1), scalars(2), CheckpointSaved("x", 2), scalars(3)):
-        file.add(record)
-        due.append(file.is_due)
-        if file.is_due:
-            file.write()
-    assert due == [True, False, False, True, False]
-    assert len(written(tmp_path)) == 4
+        file.write(record)
+        lines.append(len(written(tmp_path)))
+    assert lines == [1, 1, 1, 4, 4]
     now += 1.0
-    assert file.is_due
+    file.write(scalars(4))
+    assert len(written(tmp_path)) == 6
 
 
 def test_a_half_written_line_is_passed_over_and_the_next_ranks_begin_a_new_one(tmp_path):
@@ -142,33 +136,6 @@ def test_iterations_that_are_done_again_count_once(tmp_path, monkeypatch):
     (tmp_path / METRICS).write_text(lines + json.dumps(late) + "\n")
     write(tmp_path, again)
     assert read_metrics(tmp_path).scalars[-1].seconds == 60.0 + again.seconds
-
-
-def test_what_a_full_disk_did_not_take_is_written_later(small_disk):
-    file = write(small_disk, started(small_disk), scalars(1))
-    before = (small_disk / METRICS).read_bytes()
-    with contextlib.suppress(OSError):
-        (small_disk / "ballast").write_bytes(bytes(2 << 20))
-    for iteration in range(2, 30):  # More than fits in the block that the file has.
-        file.add(scalars(iteration))
-    with pytest.raises(OSError, match="No space left"):
-        file.write()
-    assert (small_disk / METRICS).read_bytes() == before
-    (small_disk / "ballast").unlink()
-    file.add(scalars(30))
-    file.write()
-    found = [record.iteration for record in read_metrics(small_disk).scalars]
-    assert found == list(range(1, 31))
-
-
-def test_a_file_that_was_removed_says_again_what_the_run_is(tmp_path):
-    run = tmp_path / "run"
-    file = write(run, started(run), scalars(1))
-    (run / METRICS).unlink()
-    run.rmdir()
-    file.add(scalars(2))
-    file.write()
-    assert [line["record"] for line in written(run)] == ["started", "scalars"]
 
 
 def test_a_folder_without_the_file_is_refused(tmp_path):

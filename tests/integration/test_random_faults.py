@@ -15,7 +15,7 @@ FAULTS = Path(__file__).parents[2] / "benchmarks" / "faults.py"
 @pytest.mark.scenario
 @pytest.mark.timeout(900)
 def test_ten_random_faults_change_nothing():
-    """Ranks are killed, stopped, raise, and get NaN; the disk is full; the parameters are equal."""
+    """Ranks are killed, stopped, raise, and get NaN; the parameters are equal."""
     command = [sys.executable, str(FAULTS), "--random", "10", "--seed", "1"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     said = done.stdout + done.stderr

@@ -40,7 +40,7 @@ def test_a_log_that_is_rotated_is_shown_whole(tmp_path, monkeypatch):
         log.move(tmp_path / "late")
         with echoed(log.path, 0):
             print("a first line")
-            log.tend()
+            log.rotate()
             print("a second")
     assert console.getvalue() == "[rank 0] a first line\n[rank 0] a second\n"
     assert (tmp_path / "late").read_text() == "a second\n"

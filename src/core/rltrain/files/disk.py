@@ -21,34 +21,7 @@ PARTIAL = ".partial-"
 
 
 class NotWritten(OSError):
-    """The disk did not take a file. It may do so later."""
-
-
-class Mount:
-    """The disk that a folder is on: a folder that was removed is made again, but on no other one.
-
-    Below the mount point of a disk that is lost, files would hide where nobody looks for them.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._device, self._number = _place(folder)
-
-    def check(self) -> None:
-        """Check that the folder is still on its disk, or would be if it were made."""
-        device, number = _place(self._folder)
-        # Mounted again, a disk may have another number; its folders keep theirs.
-        if device != self._device and (number is None or number != self._number):
-            raise NotWritten(errno.ENODEV, "its disk is no longer mounted")
-
-
-def _place(folder: Path) -> tuple[int, int | None]:
-    """Return the number of a folder's disk, and the folder's own; None if it is not there."""
-    for path in (folder, *folder.parents):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            found = path.stat()
-            return found.st_dev, found.st_ino if path == folder else None
-    raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(folder))
+    """The disk did not take a file."""
 
 
 @contextlib.contextmanager

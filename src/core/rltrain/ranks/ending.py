@@ -34,9 +34,6 @@ from rltrain.ranks.world import World
 
 _HEARD: ContextVar[list[int] | None] = ContextVar("rltrain requests to end", default=None)
 
-_LONGEST_PATIENCE = 64
-"""Iterations between two attempts to save a checkpoint."""
-
 
 def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
     """Ask the ranks to end after their iteration, because of a signal.
@@ -186,21 +183,8 @@ class Requests:
     def saved(self) -> None:
         """Note that a checkpoint was saved: the next one is due an interval later."""
         self._saved = time.monotonic()
-        self._patience = self._until_retry = 0
-
-    def not_saved(self) -> None:
-        """Ask for a checkpoint that could not be saved in the next iteration; then ever later.
-
-        A large one that fails again and again would take most of the time.
-        """
-        self._patience = min(2 * self._patience or 1, _LONGEST_PATIENCE)
-        self._until_retry = self._patience
 
     def _save_is_due(self, iteration: int) -> bool:
-        if self._until_retry > 0:
-            self._until_retry -= 1
-            if self._until_retry == 0:
-                return True
         if self._seconds is not None:
             return time.monotonic() - self._saved >= self._seconds
         return self._iterations is not None and iteration % self._iterations == 0

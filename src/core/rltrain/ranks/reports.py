@@ -166,7 +166,9 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
         message = f"A rank exited with code {exit_code} without an exception."
         return RankFailed(message, exit_code=status)
     if first.kind == "usage":
-        return UsageError(first.message)
+        refused = UsageError(first.message)
+        refused.exit_code = first.exit_code
+        return refused
     if first.kind == "hang":
         headline = f"Rank {first.rank} made no progress"
         return RankFailed(first.message, rank=first.rank, headline=headline)

@@ -18,7 +18,7 @@ from rltrain.ranks.ending import Requests
 from rltrain.ranks.pulse import PulseWriter
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.group import NotedGroup, SingleProcess
-from rltrain.run.output import Output
+from rltrain.run.output import Output, on_disk
 from rltrain.run.profile import Profile
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
@@ -214,12 +214,8 @@ class PluginSession:
             "ranks": [packed for packed, _ in of_ranks],
             "curricula": [curricula for _, curricula in of_ranks],
         }
-        path = None
-        with self._output.saving(), self.pulse.during("saving a checkpoint"):
+        with on_disk(f"the checkpoint {name}"), self.pulse.during("saving a checkpoint"):
             path = save_with_state(self.run_folder, name, save, state, self.config.keep)
-        if path is None:
-            self.requests.not_saved()
-            return
         self.requests.saved()
         self._checkpoint = str(path)
         self.record(CheckpointSaved(self._checkpoint, iteration))

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
-from rltrain.files.disk import Mount
-from rltrain.files.reading import real
 from rltrain.ranks.board import Notes
 from rltrain.ranks.folders import private_folder
 from rltrain.storage.checkpoint import Checkpoint
@@ -84,17 +82,13 @@ class _Story:
         self._restarts = config.max_restarts
         self._iterations = iterations
         self._failures: list[_Failure] = []
-        self._mount = Mount(real(config.log_root))
 
     def after(self, error: RankFailed, config: RunConfig) -> RunConfig:
         """Return how ranks are started again."""
-        try:
-            self._mount.check()
-        except OSError as lost:  # There is nothing to go on from, and no place for the story.
-            text = f"{config.log_root}: {lost.strerror}"
-            error.args = (f"Ranks are not started again: {text}. {error}",)
-            raise error from None
         noted = self.notes.run_dir() or config.run_dir
+        if noted and not Path(noted).is_dir():  # There is nothing to go on from.
+            error.args = (f"Ranks are not started again: {noted} is gone. {error}",)
+            raise error from None
         run = Run(Path(noted), trust_run=True, warn=_say) if noted else None  # It is our own.
         if run is not None:
             RunFolder(run.path).remove_partial()

@@ -105,7 +105,7 @@ def run_rank(
         session.pulse.share(pulse)
         session.requests.look_in(reports, log.has_launcher)
         try:
-            return session.run(begin, log.tend, found)
+            return session.run(begin, log.rotate, found)
         except BaseException:
             # Into the rank's log.
             print(hide_in_text(traceback.format_exc(), vars(config)), file=sys.stderr, end="")

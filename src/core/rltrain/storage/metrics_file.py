@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rltrain.errors import UsageError, in_a_line
-from rltrain.files.disk import Mount
 from rltrain.files.reading import read_bytes
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
 from rltrain.storage.fitting import check_fields
@@ -31,9 +30,6 @@ METRICS = "metrics.jsonl"
 
 _LARGEST = 1 << 30
 """Bytes of a file that is read: a million iterations with twenty values each."""
-
-_INTERVAL = 1.0
-"""Seconds for which lines with scalars are collected before they are written."""
 
 _KINDS = {
     Scalars: "scalars",
@@ -87,50 +83,28 @@ class RunMetrics:
 
 
 class MetricsFile:
-    """Writes the file, on rank 0. It holds its lines until the disk takes them: none is lost."""
+    """Writes the file, on rank 0.
 
-    def __init__(self, run: Path) -> None:
-        self._run, self._path, self._mount = run, run / METRICS, Mount(run)
-        self._started, self._unwritten = b"", b""
-        self._tried = -math.inf
-        self._is_urgent = False
+    Args:
+        run: the run folder.
+        interval: seconds for which lines with scalars are collected before they are written.
+    """
 
-    def add(self, record: Record) -> None:
-        """Add a line for a record, which `write` writes."""
-        if isinstance(record, RunStarted):
-            text = self._started = _text(_started(record))
-        else:
-            text = _text(_line(record, self._run))
-        self._unwritten += text
-        self._is_urgent |= not isinstance(record, Scalars)
+    def __init__(self, run: Path, interval: float = 1.0) -> None:
+        self._run, self._path, self._interval = run, run / METRICS, interval
+        self._waiting, self._written_at = b"", -math.inf
 
-    @property
-    def is_due(self) -> bool:
-        """Whether to write now: a short iteration's scalars wait for those of the next ones."""
-        late = time.monotonic() - self._tried >= _INTERVAL
-        return bool(self._unwritten) and (self._is_urgent or late)
-
-    def write(self) -> None:
-        """Write all lines that are not written yet."""
-        self._tried, self._is_urgent = time.monotonic(), False
-        self._mount.check()
-        self._run.mkdir(parents=True, exist_ok=True)
-        # Opened anew, because the run folder may have been removed.
-        with self._path.open("a+b", buffering=0) as file:
-            end = file.seek(0, os.SEEK_END)
-            lines = self._unwritten
-            if end == 0 and not lines.startswith(self._started):
-                lines = self._started + lines
-            elif end > 0:
-                file.seek(-1, os.SEEK_END)
-                lines = lines if file.read(1) == b"\n" else b"\n" + lines  # A rank was killed.
-            try:
-                while lines:
-                    lines = lines[file.write(lines) :]
-            except OSError:
-                file.truncate(end)
-                raise
-        self._unwritten = b""
+    def write(self, record: Record) -> None:
+        """Write a record's line. Scalars of short iterations wait for those of the next ones."""
+        line = _started(record) if isinstance(record, RunStarted) else _line(record, self._run)
+        self._waiting += _text(line)
+        if not isinstance(record, Scalars) or time.monotonic() - self._written_at >= self._interval:
+            lines, self._waiting, self._written_at = self._waiting, b"", time.monotonic()
+            with self._path.open("a+b") as file:
+                if file.seek(0, os.SEEK_END):
+                    file.seek(-1, os.SEEK_END)
+                    lines = lines if file.read() == b"\n" else b"\n" + lines  # A rank was killed.
+                file.write(lines)
 
 
 def read_metrics(run: Path) -> RunMetrics:

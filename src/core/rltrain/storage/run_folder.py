@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
@@ -15,7 +16,7 @@ from typing import Any
 
 from rltrain.config.checks import flag
 from rltrain.errors import UsageError
-from rltrain.files.disk import PARTIAL, Mount, disk_errors, try_to_write, whole
+from rltrain.files.disk import PARTIAL, NotWritten, disk_errors, try_to_write, whole
 from rltrain.files.reading import real
 from rltrain.terminal import one_line
 
@@ -38,7 +39,6 @@ class RunFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._mount = Mount(path)
 
     @property
     def checkpoints(self) -> Path:
@@ -83,11 +83,12 @@ class RunFolder:
             The path of the file.
 
         Raises:
-            NotWritten: the disk does not take it.
+            NotWritten: the disk does not take it, or the run folder was removed.
         """
         target = self.path / name
         with disk_errors(target.parent):
-            self._mount.check()
+            if not self.path.is_dir():
+                raise NotWritten(errno.ENOENT, "the run folder is gone")
             # The inner one while the half-written file fills the disk, so that this can be seen.
             with whole(target) as partial, disk_errors(partial.parent):
                 write(partial)

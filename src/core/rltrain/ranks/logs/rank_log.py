@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 from typing import TextIO, cast
 
-from rltrain.files.disk import Mount, NotWritten
 from rltrain.ranks.guarded import flush
 from rltrain.ranks.logs.stream import LossyFile, as_text, descriptor_of
 from rltrain.terminal import plain, plain_stream, raw
@@ -85,8 +84,6 @@ class RankLog:
     def __init__(self, path: Path, has_launcher: bool = False) -> None:
         self.path, self.has_launcher = path, has_launcher
         self._now = path
-        self._mount = Mount(path.parent)
-        self._is_losing = False
 
     def __enter__(self) -> RankLog:
         global _console, _folder
@@ -99,8 +96,7 @@ class RankLog:
         if _console is None:
             _console = plain_stream(self._terminal(sys.stdout))
         # Libraries keep the stream: when the log is another file, only the descriptors change.
-        self._file = LossyFile(1, closefd=False)
-        self._stream = sys.stdout = sys.stderr = as_text(self._file)
+        self._stream = sys.stdout = sys.stderr = as_text(LossyFile(1, closefd=False))
         self._redirect()
         return self
 
@@ -126,41 +122,16 @@ class RankLog:
         ):
             shutil.copyfileobj(written, other)
         self._now = path.resolve()
-        self._mount = Mount(self._now.parent)
         self._continue_in(_open(path))
         self.path.unlink()
         self.path.symlink_to(path)
 
-    def tend(self) -> None:
-        """Start a new file if the log is long, or has been removed. Call it now and then.
-
-        The user is told, once, when lines are lost, and when they no longer are.
-        """
-        reason = ""
-        try:
-            self._tend()
-        except NotWritten as error:
-            reason = error.strerror or str(error)
-        except OSError:
-            pass
-        if self._file.lost:
-            reason = self._file.reason
-        if self._is_losing != bool(reason):
-            self._is_losing = not self._is_losing
-            text = f"cannot be written ({reason}): what the rank prints is lost"
-            text = text if self._is_losing else "is written again"
-            show(f"rltrain: {self._now} {text}")
-
-    def _tend(self) -> None:
-        state = os.fstat(self._descriptor)
-        if not _is_at(state, self._now):
-            self._mount.check()
-            self._now.parent.mkdir(parents=True, exist_ok=True)
-        elif state.st_size <= LIMIT:
-            return
-        else:
-            self._now.replace(older(self._now))
-        self._continue_in(_open(self._now))
+    def rotate(self) -> None:
+        """Start a new file if the log is long. Call it now and then."""
+        with contextlib.suppress(OSError):  # It was removed, or the disk is full.
+            if os.fstat(self._descriptor).st_size > LIMIT:
+                self._now.replace(older(self._now))
+                self._continue_in(_open(self._now))
 
     def _continue_in(self, descriptor: int) -> None:
         flush(self._stream)
@@ -203,11 +174,3 @@ class _Both(io.TextIOBase):
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
-
-
-def _is_at(state: os.stat_result, path: Path) -> bool:
-    """Return whether a file is still where it was."""
-    try:
-        return os.path.samestat(state, path.stat())
-    except FileNotFoundError:
-        return False

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
 from tensorboard.compat.proto.tensor_pb2 import TensorProto
 from tensorboard.compat.proto.types_pb2 import DT_STRING
 from tensorboard.plugins.text.metadata import create_summary_metadata
+from tensorboard.summary.writer.record_writer import RecordWriter
 
 from rltrain.hookspecs import hookimpl
 from rltrain.records import Record, RunStarted, Scalars
-from rltrain_tensorboard.events import EventFile
 from rltrain_tensorboard.options import TensorBoardOptions
 from rltrain_tracking import metrics_of
 
@@ -32,19 +35,14 @@ class TensorBoardWriter:
 
     def __init__(self, options: TensorBoardOptions) -> None:
         self._flush_interval = options.flush
-        self._events: EventFile | None = None
+        self._file: RecordWriter | None = None
+        self._waiting = 0
 
     @hookimpl
     def rltrain_write(self, record: Record) -> None:
         """Write the run's overview when it starts, then the scalars of each iteration."""
         if isinstance(record, RunStarted):
-            folder = Path(record.run_dir) / FOLDER
-            again = folder.is_dir() and any(folder.iterdir())
-            self._events = EventFile(folder, self._flush_interval)
-            if again:
-                # TensorBoard forgets what ranks that failed have written after the checkpoint.
-                start, step = SessionLog(status=SessionLog.START), record.frames + 1
-                self._events.add(Event(wall_time=time.time(), step=step, session_log=start))
+            self._open(Path(record.run_dir) / FOLDER, record.frames)
             self._add([_text("run", _overview(record))], step=0)
         elif isinstance(record, Scalars):
             values = metrics_of(record).items()
@@ -52,20 +50,36 @@ class TensorBoardWriter:
                 [Summary.Value(tag=name, simple_value=value) for name, value in values],
                 step=record.frames,
             )
-        elif self._events is not None:
-            # The end, or what is rare. If it said nothing, held events would pass for written ones.
-            self._events.flush()
 
     @hookimpl
     def rltrain_shutdown(self) -> None:
         """Close the event file."""
-        if self._events is not None:
-            events, self._events = self._events, None
-            events.close()
+        if self._file is not None:
+            file, self._file = self._file, None
+            file.close()
+
+    def _open(self, folder: Path, frames: int) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        again = any(folder.iterdir())
+        # TensorBoard looks for "tfevents" in file names, and reads the files in order of time.
+        name = f"events.out.tfevents.{time.time():.0f}.{socket.gethostname()}.{os.getpid()}"
+        self._file = RecordWriter((folder / name).open("wb"))
+        self._write(file_version="brain.Event:2")
+        if again:
+            # TensorBoard forgets what ranks that failed have written after the checkpoint.
+            self._write(step=frames + 1, session_log=SessionLog(status=SessionLog.START))
 
     def _add(self, values: list[Summary.Value], step: int) -> None:
-        if self._events is not None:
-            self._events.add(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
+        self._write(step=step, summary=Summary(value=values))
+        self._waiting += 1
+        # By default once per iteration: cheap, and if the rank is killed, no event is lost.
+        if self._file is not None and self._waiting >= self._flush_interval:
+            self._waiting = 0
+            self._file.flush()
+
+    def _write(self, **event: Any) -> None:
+        if self._file is not None:
+            self._file.write(Event(wall_time=time.time(), **event).SerializeToString())
 
 
 def _overview(started: RunStarted) -> Mapping[str, object]:

@@ -2,10 +2,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 import pytest
@@ -118,53 +116,6 @@ def test_records_are_on_disk_before_shutdown(tmp_path: Path) -> None:
     writer.rltrain_write(Scalars(1, {"loss": 1.0}, frames=512))
     assert events(tmp_path).Scalars("loss")[0].step == 512
     writer.rltrain_shutdown()
-
-
-def test_a_disk_that_is_full_for_a_while_loses_nothing(tmp_path: Path) -> None:
-    code = f"""
-        import resource
-        from pathlib import Path
-        from rltrain.records import RunEnded, RunStarted, Scalars, Warned
-        from rltrain.types import World
-        from rltrain_tensorboard.options import TensorBoardOptions
-        from rltrain_tensorboard.writer import TensorBoardWriter
-        writer = TensorBoardWriter(TensorBoardOptions())
-        writer.rltrain_write(RunStarted({str(tmp_path)!r}, "a", "b", "c", World(), 8, seed=7))
-        _, limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-        refused = 0
-        for i in range(1, 31):
-            if i == 10:  # In the middle of a record.
-                (file,) = Path({str(tmp_path)!r}).rglob("*tfevents*")
-                resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 100, limit))
-            if i == 20:
-                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-            try:
-                writer.rltrain_write(Scalars(i, {{"loss": 1.0 / i}}, frames=i))
-            except OSError:
-                refused += 1
-                try:  # Else the run would say that records can be written again.
-                    writer.rltrain_write(Warned("cannot write records", i))
-                except OSError:
-                    continue
-                raise AssertionError("it holds records, and did not say so")
-        print(refused)
-        writer.rltrain_write(RunEnded(30, 30, 1.0, None))
-        writer.rltrain_shutdown()
-    """
-    command = [sys.executable, "-c", textwrap.dedent(code)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert 0 < int(done.stdout) <= 10
-    steps = [event.step for event in events(tmp_path).Scalars("loss")]
-    assert steps == list(range(1, 31))
-
-
-def test_a_folder_that_was_removed_is_made_again(tmp_path: Path) -> None:
-    writer = TensorBoardWriter(TensorBoardOptions())
-    writer.rltrain_write(started(tmp_path))
-    shutil.rmtree(tmp_path / FOLDER)
-    writer.rltrain_write(Scalars(1, {"loss": 1.0}, frames=7))
-    writer.rltrain_shutdown()
-    assert [event.step for event in events(tmp_path).Scalars("loss")] == [7]
 
 
 def test_other_records_and_a_run_that_never_started_are_ignored(tmp_path: Path) -> None:
