@@ -22,9 +22,9 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 
 CORE = ROOT / "src" / "core" / "rltrain"
 BUDGET = {
-    "core without testing": 20_486,
+    "core without testing": 20_261,
     "rltrain.testing": 1_222,
-    "largest package of the core": 3_093,
+    "largest package of the core": 3_078,
 }
 """Lines that there are, which a test holds: lower them with what makes the core smaller. What makes
 it larger is better a plugin."""

@@ -47,6 +47,7 @@ def make_run(
     """Write a run folder; `slow` is a rank that takes twice as long for its rollout."""
     made = make_config(**{"library": "rl_games", "seed": seed, "check_interval": 5, **config})
     world = World(world_size=ranks, num_nodes=made.nnodes)
+    path.mkdir(parents=True, exist_ok=True)
     file = MetricsFile(path, interval=0.0)
     file.write(
         RunStarted(

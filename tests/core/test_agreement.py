@@ -51,7 +51,6 @@ def test_options_of_any_class_are_compared():
     [
         ("agent_config", ("/node/0/agent.yaml", "/node/1/agent.yaml")),
         ("log_root", ("/node/0", "/node/1")),
-        ("rank_log_dir", ("/scratch/0", "/scratch/1")),
         ("master_addr", ("10.0.0.1", "node0")),
         ("join_timeout", (60, 300)),
         ("hang_timeout", (None, {"step": 60.0})),

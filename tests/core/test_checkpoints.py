@@ -112,7 +112,7 @@ class Planted:
 def test_a_state_that_would_run_code_is_refused_unless_it_is_trusted(folder, tmp_path):
     planted = Planted(tmp_path)
     path = save(folder, "a.pth", "weights", more=planted)
-    with pytest.raises(UsageError, match=r"run code \(\S+\.Planted\).*add --trust-checkpoint\."):
+    with pytest.raises(UsageError, match=r"run code \(\S+\.Planted\).*add --trust\."):
         Checkpoint(path).check()
     assert not planted.file.exists()
     Checkpoint(path, trusted=True).check()
@@ -123,7 +123,7 @@ def test_a_state_without_a_digest_needs_trust(folder):
     """Versions before 0.2 wrote such states."""
     path = save(folder, "a.pth", "weights")
     state_of(path).write_bytes(pickle.dumps(made_state(3)))
-    with pytest.raises(UsageError, match=r"has no digest.*add --trust-checkpoint\.$"):
+    with pytest.raises(UsageError, match=r"has no digest.*add --trust\.$"):
         Checkpoint(path).check()
     assert Checkpoint(path, trusted=True).state["iteration"] == 3
 

@@ -221,14 +221,13 @@ def test_a_file_of_the_run_is_merged_with_flags_and_overrides(dry, tmp_path):
 @pytest.mark.parametrize(
     ("words", "meeting"),
     [
-        (["--coordinator-address", "b:5"], "b:5"),
         (["--master-addr", "b"], "b:4"),
         (["--master-port", "5"], "a:5"),
     ],
 )
-def test_a_flag_wins_over_an_equivalent_option_in_a_file(dry, tmp_path, words, meeting):
+def test_a_flag_wins_over_the_same_option_in_a_file(dry, tmp_path, words, meeting):
     file = tmp_path / "work" / "run.yaml"
-    file.write_text("master_addr: a\nmaster_port: 4\ncoordinator_address: a:4\n")
+    file.write_text("master_addr: a\nmaster_port: 4\n")
     nodes = ("--distributed", "--nproc-per-node", "1", "--nnodes", "2", "--node-rank", "1")
     assert f"meeting at {meeting}" in dry("--config", "run.yaml", *nodes, *words)
 

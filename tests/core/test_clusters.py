@@ -232,7 +232,7 @@ def test_nodes_that_the_user_counts_are_believed(environ):
     assert asked == RunOptions(distributed=True, **options)
 
 
-@pytest.mark.parametrize("options", [{"nproc_per_node": 2}, {"launcher": "x"}, {"num_gpus": 2}])
+@pytest.mark.parametrize("options", [{"nproc_per_node": 2}, {"launcher": "x"}])
 def test_the_only_task_on_a_node_may_start_ranks(options):
     a_node = {**SLURM, "SLURM_LOCALID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "3"}
     a_node["SLURM_STEP_TASKS_PER_NODE"] = "1(x3)"

@@ -196,9 +196,9 @@ STUB = "--library stub --task Stub-v0 --framework numpy --grad-sync plain"
 
 
 def test_the_given_options_of_a_run_are_read(stub):
-    words = f"{STUB} --distributed --num_gpus 2 --dry-run agent.learn.rate=0.5".split()
+    words = f"{STUB} --distributed --nproc_per_node 2 --dry-run agent.learn.rate=0.5".split()
     options = read_run(words)
-    assert (options["library"], options["num_gpus"]) == ("stub", "2")
+    assert (options["library"], options["nproc_per_node"]) == ("stub", "2")
     assert options["agent"] == {"learn.rate": 0.5}
     assert not {"nnodes", "dry_run"} & set(options)
     assert read_run(["Stub-v0"])["task"] == "Stub-v0"
@@ -233,7 +233,7 @@ def test_a_run_is_resolved_for_a_machine_with_other_gpus(stub, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"num_gpus": 5}, "--num-gpus 5: 4 GPUs are visible"),
+        ({"nproc_per_node": 5}, "--nproc-per-node 5: only 4 GPU"),
         ({"library": "stubb"}, "Unknown library 'stubb'"),
         ({"run_name": "a/b"}, "--run-name a/b"),
         ({"agent": {"learn.rat": 1}}, "Did you mean 'agent.learn.rate'"),

@@ -108,7 +108,7 @@ def test_an_observer_of_fake_ranks_has_its_options(observer):
     assert stub_plugin.EVENTS.count("before train") == 2
 
 
-@pytest.mark.parametrize("name", ["launcher", "nnodes", "nproc_per_node", "num_gpus"])
+@pytest.mark.parametrize("name", ["launcher", "nnodes", "nproc_per_node"])
 def test_fake_ranks_are_as_many_as_their_world_has(name):
     with pytest.raises(UsageError, match=f"{name}=4: a fake world has its ranks"):
         FakeWorld(2).train(**OPTIONS, distributed=True, plugins=[stub_plugin], **{name: 4})

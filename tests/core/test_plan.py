@@ -92,7 +92,6 @@ def test_the_cpu_can_be_requested(plan, two_gpus, options):
         ({"device": "cuda"}, "cuda:0"),
         ({"device": "cuda:1"}, "cuda:1"),
         ({"gpu_ids": 1}, "cuda:1"),
-        ({"num_gpus": 1}, "cuda:0"),
     ],
 )
 def test_one_process_takes_the_requested_gpu(plan, two_gpus, options, device):
@@ -106,7 +105,6 @@ def test_one_process_takes_the_requested_gpu(plan, two_gpus, options, device):
         ({"device": "cuda"}, "--device cuda: needs a GPU, and no GPU is visible"),
         ({"gpu_ids": 0}, "--gpu-ids 0: there is no GPU 0: no GPU is visible"),
         ({"gpu_ids": "all"}, "--gpu-ids all: no GPU is visible"),
-        ({"num_gpus": 1}, "--num-gpus 1: no GPU is visible"),
         ({"gpu_ids": [0, 1]}, "--gpu-ids 0 1: there is no GPU 0"),
         ({"device": "tpu"}, "No backend: does not run numpy on tpu. Installed: "),
         ({"backend": "stub", "device": "cuda"}, "--backend stub: does not run numpy on cuda"),
@@ -123,10 +121,9 @@ def test_without_gpus_options_that_need_one_are_refused(refused, options, messag
         ({"device": "cuda:2"}, "--device cuda:2: 2 are visible, from 0."),
         ({"device": "cuda:x"}, "--device cuda:x"),
         ({"gpu_ids": [1, 2]}, "there is no GPU 2: 2 GPUs are visible"),
-        ({"num_gpus": 3, "distributed": True}, "--num-gpus 3: 2 GPUs are visible"),
         ({"nproc_per_node": 3, "distributed": True}, "--nproc-per-node 3: only 2 GPU"),
         ({"nproc_per_node": 2, "gpu_ids": 1, "distributed": True}, "only 1 GPU"),
-        ({"num_gpus": 2}, "--num-gpus 2: add --distributed"),
+        ({"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed"),
         ({"device": "cuda:1", "distributed": True}, "--device cuda:1"),
     ],
 )
@@ -135,10 +132,10 @@ def test_wrong_choices_with_two_gpus_are_refused(refused, two_gpus, options, mes
 
 
 @pytest.mark.parametrize("cpu", [{"device": "cpu"}, {"backend": "stub"}])
-@pytest.mark.parametrize("gpu", [{"gpu_ids": [0, 1]}, {"num_gpus": 1}, {"gpu_ids": "all"}])
+@pytest.mark.parametrize("gpu", [[0, 1], "all"])
 def test_gpus_for_a_run_on_the_cpu_are_refused(refused, two_gpus, cpu, gpu):
-    message = refused(**{"backend": None, "distributed": True, **cpu, **gpu})
-    assert message.startswith("--gpu-ids" if "gpu_ids" in gpu else "--num-gpus")
+    message = refused(**{"backend": None, "distributed": True, **cpu, "gpu_ids": gpu})
+    assert message.startswith("--gpu-ids: the run is on the CPU")
 
 
 SHARING = {"backend": "stub_shared", "device": "cuda"}
@@ -157,7 +154,6 @@ SHARING = {"backend": "stub_shared", "device": "cuda"}
         ),
         ({"nproc_per_node": 3}, 3, (0, 1), "GPU 0: ranks 0, 2 share it; GPU 1: rank 1"),
         ({"nproc_per_node": 2, "gpu_ids": 1}, 2, (1,), "GPU 1: ranks 0, 1 share it"),
-        ({"nproc_per_node": 2, "num_gpus": 1}, 2, (0,), "GPU 0: ranks 0, 1 share it"),
         (
             {"nproc_per_node": 3, "gpu_ids": "all"},
             3,
@@ -233,7 +229,7 @@ def test_ranks_share_the_gpus_of_a_named_backend_that_can(plan, two_gpus, option
 
 def test_a_backend_that_cannot_share_here_says_why(refused, plan, two_gpus, monkeypatch):
     monkeypatch.setenv("STUB_CANNOT_SHARE", "its version is too old.")
-    message = refused(**OWN, nproc_per_node=2, num_gpus=1)
+    message = refused(**OWN, nproc_per_node=2, gpu_ids=0)
     assert message == "--backend stub_gpu: 2 ranks on 1 GPU: its version is too old."
     assert plan(**OWN, nproc_per_node=2).config.gpu_ids is None
 
@@ -258,7 +254,6 @@ def test_too_few_gpus_suggests_sharing_them(refused, two_gpus):
     ("options", "ranks", "ids"),
     [
         ({"distributed": True}, 2, None),
-        ({"distributed": True, "num_gpus": 1}, 1, (0,)),
         ({"distributed": True, "gpu_ids": 1}, 1, (1,)),
         ({"distributed": True, "nproc_per_node": 1}, 1, None),
         ({"gpu_ids": [1, 0]}, 2, (1, 0)),
@@ -289,7 +284,8 @@ def test_a_distributed_run_on_the_cpu(config):
 
 
 def test_a_launcher_of_nodes_does_not_ask_this_machine_for_its_gpus(plan):
-    made = plan(backend=None, launcher="scheduler", nnodes=2, num_gpus=4).config
+    on_gpus = {"backend": None, "launcher": "scheduler", "nnodes": 2, "device": "cuda"}
+    made = plan(**on_gpus, nproc_per_node=4).config
     assert (made.backend, made.launcher, made.distributed) == ("stub_gpu", "scheduler", True)
     assert (made.nnodes, made.nproc_per_node, made.device_kind) == (2, 4, "cuda")
     made = plan(backend=None, launcher="scheduler", nproc_per_node=3, total_envs=6).config
@@ -297,19 +293,20 @@ def test_a_launcher_of_nodes_does_not_ask_this_machine_for_its_gpus(plan):
     made = plan(backend=None, launcher="scheduler", device="cuda", nproc_per_node=1).config
     assert made.backend == "stub_gpu"
     assert "4 on each of 2 nodes, which scheduler starts" in plan_table(
-        plan(backend=None, launcher="scheduler", nnodes=2, num_gpus=4)
+        plan(**on_gpus, nproc_per_node=4)
     )
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({}, "--launcher scheduler: say how many ranks each node has: --num-gpus N"),
+        ({}, "--launcher scheduler: say how many ranks each node has: --nproc-per-node"),
         ({"nproc_per_node": "gpu"}, "say how many ranks each node has"),
-        ({"num_gpus": 2, "nproc_per_node": 3}, "--nproc-per-node 3: only 2 GPU(s)"),
-        ({"num_gpus": 2, "backend": "stub"}, "--num-gpus: the run is on the CPU"),
         ({"nproc_per_node": 2, "node_rank": 1}, "--node-rank 1: the launcher scheduler does not"),
-        ({"num_gpus": 2, "gpu_ids": "all"}, "--gpu-ids: the launcher scheduler starts the ranks"),
+        (
+            {"nproc_per_node": 2, "gpu_ids": "all"},
+            "--gpu-ids: the launcher scheduler starts",
+        ),
         ({"nproc_per_node": 2, "device": "cuda:1"}, "--device cuda:1: each rank of a distributed"),
     ],
 )
@@ -796,10 +793,9 @@ def test_any_task_has_a_folder_of_its_own(tmp_path, task):
     assert folder != create_run_folder(str(tmp_path), "stub", f"{task}2", None).path.parent
 
 
-@pytest.mark.parametrize("option", ["log_root", "rank_log_dir"])
 @pytest.mark.parametrize("folder", ["a\nb", "a\x1b[2J", "x" * 300], ids=ascii)
-def test_a_folder_that_no_line_can_name_is_refused(refused, option, folder):
-    message = refused(**{option: folder})
+def test_a_folder_that_no_line_can_name_is_refused(refused, folder):
+    message = refused(log_root=folder)
     assert "cannot be written" in message
     assert message.isprintable()
 

@@ -29,18 +29,6 @@ def launched():
         signal.signal(number, handler)
 
 
-def test_ranks_that_all_are_local_rank_0_leave_each_others_files_alone(
-    launched, monkeypatch, tmp_path
-):
-    for name, value in (("RANK", 1), ("LOCAL_RANK", 1), ("WORLD_SIZE", 2), ("LOCAL_WORLD_SIZE", 2)):
-        monkeypatch.setenv(name, str(value))
-    peer = tmp_path / "rank_0.log"
-    peer.touch()
-    placement = Placement(backend="gloo", device_kind="cpu", virtual_local_rank=True)
-    launched(placement, str(tmp_path), lambda config, world, log: None)
-    assert peer.exists()
-
-
 def test_a_task_starts_processes_in_a_rank_as_it_does_alone(launched, monkeypatch, tmp_path):
     """The method that multiprocessing fixed when it started the rank is not the task's."""
     for name, value in (("RANK", 0), ("LOCAL_RANK", 0), ("WORLD_SIZE", 1), ("LOCAL_WORLD_SIZE", 1)):

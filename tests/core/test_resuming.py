@@ -125,28 +125,27 @@ def test_a_checkpoint_is_hashed_once_in_a_process(begun, stub, monkeypatch, word
     monkeypatch.setattr("rltrain.storage.checkpoint.digest", hash_it)
     again = {**stub.OPTIONS, "log_root": str(run.parents[2]), "run_name": "mine", **words}
     options = again if words else {"resume": str(run)}
-    plan = make_plan({**options, "trust_checkpoint": trusted, "max_iterations": 9}, {})
+    plan = make_plan({**options, "trust": trusted, "max_iterations": 9}, {})
     checkpoint = agree(SingleProcess("cpu"), plan.config, 9, plan.checkpoint).checkpoint
     assert checkpoint.state["iteration"] == 1
     assert hashed == [run / "checkpoints" / "1.txt"]
 
 
 def test_a_run_folder_that_was_moved_and_relative_paths(begun, tmp_path):
-    run = begun(1, log_root="logs", rank_log_dir="elsewhere")
+    run = begun(1, log_root="logs")
     moved = run.rename(tmp_path / "moved")
-    config = resumed(moved, trust_run=True)
+    config = resumed(moved, trust=True)
     assert config.agent_config == str(moved / "agent.yaml")
     assert config.log_root == str(tmp_path / "work/logs")
-    assert config.rank_log_dir == str(tmp_path / "work/elsewhere")
     # Without trust, no path is taken.
     config = resumed(moved)
     assert config.agent_config == str(moved / "agent.yaml")
-    assert (config.log_root, config.rank_log_dir) == ("logs", None)
+    assert config.log_root == "logs"
 
 
 def test_trust_is_never_inherited_nor_the_start_of_the_run(begun, tmp_path):
-    config = resumed(begun(1, auto_resume=True, run_name="mine", trust_checkpoint=True))
-    assert not config.trust_checkpoint
+    config = resumed(begun(1, auto_resume=True, run_name="mine", trust=True))
+    assert not config.trust
     assert not config.auto_resume
 
 
@@ -157,7 +156,7 @@ def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
     write_config(again, config)
     # `--config` repeats it.
     file = {"config": str(again.path / "config.yaml")}
-    repeated = make_plan(read_options({**file, "trust_run": True}, []), {}).config
+    repeated = make_plan(read_options({**file, "trust": True}, []), {}).config
     assert (repeated.checkpoint, repeated.resume) == (config.checkpoint, None)
     with pytest.raises(UsageError, match=r"the run began from .* give --checkpoint"):
         read_options(file, [])

@@ -10,7 +10,7 @@ from rltrain.config.checks import flag
 from rltrain.errors import UsageError
 from rltrain.files.yaml import load_yaml
 from rltrain.options import RunOptions
-from rltrain.options.run import give_way
+from rltrain.options.run import overlay
 from rltrain.testing import make_config
 
 
@@ -90,7 +90,6 @@ def test_wrong_gpu_ids_are_refused(value, message):
 @pytest.mark.parametrize(
     ("name", "minimum"),
     [
-        ("num_gpus", 1),
         ("node_rank", 0),
         ("master_port", 1),
         ("max_restarts", 0),
@@ -114,43 +113,9 @@ def test_a_port_has_a_maximum(port):
     assert checked(master_port="65535") == 65535
 
 
-@pytest.mark.parametrize(
-    ("address", "host", "port", "coordinator"),
-    [
-        ("node-0:1234", "node-0", 1234, "node-0:1234"),
-        ("10.0.0.1:1", "10.0.0.1", 1, "10.0.0.1:1"),
-        ("[::1]:1234", "::1", 1234, "[::1]:1234"),
-    ],
-)
-def test_a_coordinators_address_is_the_masters_host_and_port(address, host, port, coordinator):
-    config = RunOptions.from_mapping({"coordinator_address": address})
-    assert (config.master_addr, config.master_port) == (host, port)
-    assert placed(config) == coordinator
-    apart = RunOptions.from_mapping({"master_addr": host, "master_port": port})
-    assert placed(apart) == coordinator
-
-
 def test_the_masters_address_may_be_in_brackets():
     assert checked(master_addr="[fe80::1]") == "fe80::1"
     assert checked(master_addr="fe80::1") == "fe80::1"
-
-
-@pytest.mark.parametrize("value", ["node-0", "::1:1234", "[::1]", ":1234", "a:b", "host:1:2", 3])
-def test_a_wrong_coordinators_address_is_refused(value):
-    assert refused(coordinator_address=value).startswith(f"--coordinator-address {value}: must be")
-
-
-def test_a_coordinators_port_is_a_port():
-    assert "must be a port from 1 to 65535" in refused(coordinator_address="a:70000")
-
-
-@pytest.mark.parametrize(("name", "value"), [("master_addr", "b"), ("master_port", 5)])
-def test_two_addresses_must_agree(name, value):
-    both = {"coordinator_address": "a:4", name: value}
-    message = f"--coordinator-address a:4 and {flag(name)} {value} contradict each other."
-    assert refused(**both).startswith(message)
-    same = {"coordinator_address": "a:4", "master_addr": "a", "master_port": 4}
-    assert placed(RunOptions.from_mapping(same)) == "a:4"
 
 
 def test_skrls_old_framework_is_refused_with_the_reason():
@@ -346,12 +311,8 @@ def test_sections_may_be_a_mapping():
     [
         ({"total_envs": 64, "seed": 1}, {"num_envs": 8}, {"seed": 1}),
         ({"num_envs": 64}, {"total_envs": 8}, {}),
-        ({"nproc_per_node": 4}, {"num_gpus": 2}, {}),
-        ({"num_gpus": 2}, {"nproc_per_node": 4}, {"num_gpus": 2}),  # Ranks that share GPUs.
-        ({"master_addr": "a", "master_port": 1}, {"coordinator_address": "b:2"}, {}),
-        ({"video_length": 9}, {"video.length": 5}, {}),
-        ({"video.length": 9}, {"video_length": 5}, {}),
     ],
 )
 def test_what_is_typed_replaces_what_a_file_says_otherwise(file, given, left):
-    assert give_way(file, given) == left
+    found = overlay(file, given)
+    assert found == {**left, **given, "agent": {}, "env": {}}

@@ -109,22 +109,3 @@ def test_each_rank_has_a_log_whose_folder_is_made(tmp_path):
     folder = RunFolder(tmp_path / "not made here")
     assert folder.log_file(3) == tmp_path / "not made here" / "logs" / "rank_3.log"
     assert folder.log_file(3).parent.is_dir()
-
-
-def test_logs_can_be_elsewhere(tmp_path):
-    run = tmp_path / "logs" / "library" / "task" / "time"
-    own, other = tmp_path / "own", tmp_path / "other"
-    for rank, elsewhere in enumerate((own, own, other)):  # The first rank's folder counts.
-        RunFolder(run).log_file(rank, str(elsewhere)).write_text(f"{rank}")
-    there = sorted((own / "library" / "task" / "time").iterdir())
-    assert [(path.name, path.read_text()) for path in there] == [
-        *(("rank_0.log", "0"), ("rank_1.log", "1"), ("rank_2.log", "2"))
-    ]
-    assert len(list((run / "logs").glob("*.log"))) == 3
-
-
-def test_logs_elsewhere_may_be_below_the_log_root(tmp_path):
-    run = tmp_path / "logs" / "library" / "task" / "time"
-    log = RunFolder(run).log_file(0, str(tmp_path / "logs"))
-    assert log == run / "logs" / "rank_0.log"
-    assert not log.parent.is_symlink()

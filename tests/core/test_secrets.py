@@ -296,7 +296,7 @@ def test_no_file_and_no_output_of_a_run_has_a_secret(stub, monkeypatch, capfd):
     again = [
         "--resume",
         str(run),
-        "--trust-run",
+        "--trust",
         "--max-iterations",
         "2",
         "+agent.learn.api_key=" + SECRET,

@@ -53,7 +53,7 @@ UNPRINTABLE = ("two lines", "an escape sequence")
 TEXTS = {
     *("library", "algorithm", "agent_key", "suite", "framework", "checkpoint_interval"),
     *("nproc_per_node", "hang_timeout"),
-    *("num_gpus", "gpu_ids", "device", "backend", "launcher", "cluster", "grad_sync", "nnodes"),
+    *("gpu_ids", "device", "backend", "launcher", "cluster", "grad_sync", "nnodes"),
     *("on_nonfinite", "run_name", "show_ranks", "writers"),
     *("observers", "no_plugins"),
     *("slurm.time", "slurm.partition", "slurm.account", "slurm.qos", "slurm.mem"),
@@ -63,7 +63,7 @@ TEXTS = {
 }
 """Options that take a label or a word, which is only compared, shown or recorded."""
 
-NOT_OF_A_FOLDER = ("trust_run", "trust_checkpoint", "auto_resume", "cluster", "log_root")
+NOT_OF_A_FOLDER = ("trust", "auto_resume", "cluster", "log_root")
 """Options that are never those of a run folder, without a word: it says nothing of them."""
 
 
@@ -151,7 +151,7 @@ def test_no_option_takes_a_hostile_value(begun, key, hint):
             plant(begun, key, planted)
             tried += 1
             if what == "an interpolation":
-                with pytest.raises(UsageError, match=r"\$\{oc.env:HOME\}.*add --trust-run"):
+                with pytest.raises(UsageError, match=r"\$\{oc.env:HOME\}.*add --trust"):
                     read({})
                 continue
             found = read({})
@@ -167,7 +167,7 @@ def test_no_option_takes_a_hostile_value(begun, key, hint):
 OTHER_SPELLINGS = {
     "plugins": {"mpi": {"mpiexec": "sh planted"}},
     "mpi.mpiexec": "sh planted",
-    "rank-log-dir": "/planted",
+    "local-addr": "planted",
     "mpi": {"mpiexec": ["sh planted"]},
     "unknown": {"command": "sh planted"},
 }
@@ -185,59 +185,52 @@ def test_no_other_spelling_is_taken_either(begun, key):
 
 
 def test_what_the_user_gives_is_not_missed(begun):
-    plant(begun, "rank_log_dir", "/planted")
+    plant(begun, "local_addr", "planted.example")
     plant(begun, "mpi.mpiexec", "sh planted")
-    given = {"rank_log_dir": "mine", "mpi.mpiexec": "mpiexec", "resume": str(begun)}
+    given = {"local_addr": "mine", "mpi.mpiexec": "mpiexec", "resume": str(begun)}
     found = with_options_of_run(given)[0]
     assert found["left_out"] == ()
-    assert (found["rank_log_dir"], found["mpi.mpiexec"]) == ("mine", "mpiexec")
+    assert (found["local_addr"], found["mpi.mpiexec"]) == ("mine", "mpiexec")
 
 
-def test_with_trust_run_everything_is_taken(begun, monkeypatch):
+def test_with_trust_everything_is_taken(begun, monkeypatch):
     monkeypatch.setenv("PLANTED", "from the environment")
-    plant(begun, "rank_log_dir", "/planted")
+    plant(begun, "local_addr", "planted.example")
     plant(begun, "mpi.mpiexec", "sh ${oc.env:PLANTED}")
-    found = with_options_of_run({"resume": str(begun), "trust_run": True})[0]
+    found = with_options_of_run({"resume": str(begun), "trust": True})[0]
     assert found["left_out"] == ()
-    assert (found["rank_log_dir"], found["mpi.mpiexec"]) == (
-        "/planted",
+    assert (found["local_addr"], found["mpi.mpiexec"]) == (
+        "planted.example",
         "sh from the environment",
     )
-    assert found["trust_checkpoint"]
-    assert find_trained(str(begun), None, {"trust_run": True}).options["trust_checkpoint"]
+    assert found["trust"]
+    assert find_trained(str(begun), None, {"trust": True}).options["trust"]
 
 
 @pytest.mark.parametrize("trusted", [False, True])
 def test_what_was_hidden_in_a_value_must_be_given_again(begun, trusted):
     """A resumed run would send the word that stands for a secret."""
     plant(begun, "wandb.entity", "me:(hidden)")
-    found = with_options_of_run({"resume": str(begun), "trust_run": trusted})[0]
+    found = with_options_of_run({"resume": str(begun), "trust": trusted})[0]
     assert "wandb.entity" not in found
     assert "a secret in it was hidden" in "".join(found["left_out"])
 
 
 def test_trust_is_of_the_user_alone(begun):
-    for name in ("trust_run", "trust_checkpoint"):
-        plant(begun, name, True)
+    plant(begun, "trust", True)
     for read in readers(begun).values():
         found = RunOptions.from_mapping(read({}))
-        assert not found.trust_run
-        assert not found.trust_checkpoint
-    # Who trusts the run folder has not said so of another checkpoint.
-    other = begun.parent / "other.txt"
-    other.write_text("stub learn")
-    named = find_trained(str(begun), str(other), {"trust_run": True})
-    assert "trust_checkpoint" not in named.options
+        assert not found.trust
 
 
 def test_the_plan_says_what_it_does_not_take_and_why(begun, capsys):
-    plant(begun, "rank_log_dir", "/planted")
+    plant(begun, "local_addr", "planted.example")
     plant(begun, "run_name", "a\x1b[31m")
     make_plan({"resume": str(begun)}, {})
     assert capsys.readouterr().err == (
-        f"rltrain: not taken from {begun}: --rank-log-dir '/planted' (a path), "
+        f"rltrain: not taken from {begun}: --local-addr 'planted.example' (an address), "
         "--run-name 'a\\x1b[31m' (not on one line). Give it again; or, if it is yours, or you "
-        "trust who wrote it, add --trust-run.\n"
+        "trust who wrote it, add --trust.\n"
     )
 
 
@@ -247,7 +240,7 @@ def test_a_task_that_imports_a_module_must_be_typed(begun, task):
     for read in readers(begun).values():
         with pytest.raises(
             UsageError,
-            match=r"imports a module.*add --trust-run; or give .*: --task \S+:Task-v0\.$",
+            match=r"imports a module.*add --trust; or give .*: --task \S+:Task-v0\.$",
         ):
             read({})
     assert with_options_of_run({"resume": str(begun), "task": "Stub-v0"})[0]["task"] == "Stub-v0"
@@ -267,7 +260,7 @@ def test_options_of_the_task_are_refused(begun, section, value):
     for which, read in readers(begun).items():
         if section == "agent" and which == "policy":
             continue  # play and the like read only agent.yaml.
-        with pytest.raises(UsageError, match="--trust-run") as caught:
+        with pytest.raises(UsageError, match="--trust") as caught:
             read({})
         assert "name" in str(caught.value)
         assert str(caught.value).isprintable()
@@ -280,13 +273,13 @@ def test_a_file_that_is_a_link_out_of_the_folder_is_not_read(begun, tmp_path, na
     outside = tmp_path / name
     (begun / name).rename(outside)
     (begun / name).symlink_to(outside)
-    for way in ({"resume": str(begun)}, {"resume": str(begun), "trust_run": True}):
-        if "trust_run" in way:
+    for way in ({"resume": str(begun)}, {"resume": str(begun), "trust": True}):
+        if "trust" in way:
             assert make_plan(way, {}).config.task == "Stub-v0"
             continue
-        with pytest.raises(UsageError, match=r"is a link out of.*add --trust-run"):
+        with pytest.raises(UsageError, match=r"is a link out of.*add --trust"):
             make_plan(way, {})
-        with pytest.raises(UsageError, match=r"is a link out of.*add --trust-run"):
+        with pytest.raises(UsageError, match=r"is a link out of.*add --trust"):
             plan_policy(find_trained(str(begun), None, {}))
 
 
@@ -298,7 +291,7 @@ def test_checkpoints_outside_of_the_folder_are_passed_over(begun, tmp_path, caps
     assert "passing over '1.txt': it leads out of" in capsys.readouterr().err
     with pytest.raises(UsageError, match="has no such checkpoint"):
         find_trained(str(begun), None, {})
-    assert find_trained(str(begun), None, {"trust_run": True}).checkpoint.path.name == "1.txt"
+    assert find_trained(str(begun), None, {"trust": True}).checkpoint.path.name == "1.txt"
 
 
 @pytest.mark.parametrize("name", ["../agent.yaml", "/etc/passwd", "../../../../x", "."])

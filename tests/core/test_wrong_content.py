@@ -63,7 +63,7 @@ def test_an_index_finds_a_checkpoint_or_none(run, tmp_path):
         lambda: find_checkpoint(dataclasses.replace(config, checkpoint="best"), warn),
         lambda: Run(run, warn=warn).checkpoint("1"),
         lambda: Run(run, warn=warn).find(),
-        lambda: Run(run, warn=warn, trust_run=True).checkpoints(),
+        lambda: Run(run, warn=warn, trust=True).checkpoints(),
     ]
     for each in changed(entries):
         (run / INDEX).write_text(json.dumps(each))
@@ -167,13 +167,13 @@ def test_what_is_no_file_is_passed_over_or_refused(run, tmp_path, kind, name):
         log_root=str(tmp_path), library="stub", task="Stub-v0", checkpoint="latest"
     )
     newest = {"resume": "latest", "log_root": str(tmp_path)}
-    named = {**newest, "resume": str(run / "checkpoints" / "2.txt"), "trust_run": True}
+    named = {**newest, "resume": str(run / "checkpoints" / "2.txt"), "trust": True}
     ways = [
         lambda: make_plan({"resume": str(run)}, {}).config,
         lambda: make_plan(newest, {}).config,
         lambda: make_plan(named, {}).config,
         lambda: find_trained(str(run), None, {}),
-        lambda: find_trained(str(run), "best", {"trust_run": True}),
+        lambda: find_trained(str(run), "best", {"trust": True}),
         lambda: find_trained(str(run / "checkpoints" / "2.txt"), None, {}),
         lambda: find_checkpoint(config, lambda text: None),
         lambda: make_plan(read_options({"config": str(run / "config.yaml")}, []), {}),

@@ -60,16 +60,6 @@ def test_gpu_ids_are_given_to_ranks_in_their_order(tmp_path):
     assert [rank["uuid"] for rank in reports(tmp_path, 2)] == uuids()[1::-1]
 
 
-@pytest.mark.skipif(GPUS < 2 and KIND != "cpu", reason="needs two GPUs")
-@pytest.mark.gpu_only
-def test_each_rank_can_see_its_own_gpu_only(tmp_path):
-    run = command("rsl_rl", tmp_path, "--gpu-ids", "1", "0", "--virtual-local-rank")
-    assert run.returncode == 0, run.stdout + run.stderr
-    ranks = reports(tmp_path, 2)
-    assert [rank["device"] for rank in ranks] == ["cuda:0", "cuda:0"]
-    assert [rank["uuid"] for rank in ranks] == uuids()[1::-1]
-
-
 @pytest.mark.gpu_only
 def test_more_ranks_than_gpus_are_refused_with_advice_to_share(tmp_path):
     run = command("rsl_rl", tmp_path, "--nproc-per-node", str(GPUS + 1))

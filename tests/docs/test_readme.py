@@ -78,6 +78,7 @@ def test_every_flag_that_a_page_names_exists(page):
     if page.name == "coming-from.md":
         known |= {
             *(flag for spec in commands for flag in dialects.refused(spec)),
+            *(flag for each in discover().dialects() for flag in each.flags),
             *TRANSLATED,
             *("--env", "--checkpoint-file", "--motion-file"),
         }  # --env.scene.num-envs, as mjlab writes it.

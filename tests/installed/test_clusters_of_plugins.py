@@ -111,7 +111,6 @@ def test_a_node_starts_its_ranks():
     assert (asked.nnodes, asked.node_rank, asked.nproc_per_node) == (2, 1, 8)
     assert (asked.master_addr, asked.master_port) == ("job-node-0-0.job", 29400)
     assert joined(TRAIN_JOB, nproc_per_node=2)[0].nproc_per_node == 2
-    assert joined(TRAIN_JOB, num_gpus=2)[0].nproc_per_node is None
 
 
 def test_nodes_that_the_user_only_counts_are_numbered_by_the_cluster():

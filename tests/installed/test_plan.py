@@ -35,7 +35,7 @@ def jax_plan(tmp_path):
 
 
 def test_jax_has_its_own_defaults(jax_plan):
-    made = jax_plan({}, nproc_per_node=2, coordinator_address="[::1]:5")
+    made = jax_plan({}, nproc_per_node=2, master_addr="::1", master_port=5)
     assert (made.config.backend, made.config.grad_sync) == ("jax", "tree")
     assert (made.config.launcher, made.world) == ("processes", None)
     assert (made.config.master_addr, made.config.master_port) == ("::1", 5)

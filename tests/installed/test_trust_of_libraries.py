@@ -95,13 +95,13 @@ def test_no_text_of_a_librarys_options_takes_a_hostile_value(trained, which):
         what, value = next(plants)
         (run / "agent.yaml").write_text(before)
         plant(run, key, value, "agent.yaml")
-        with pytest.raises(UsageError, match="--trust-run") as caught:
+        with pytest.raises(UsageError, match="--trust") as caught:
             plan(*which, agent_config=str(run / "agent.yaml"))
         assert key.rpartition(".")[2] in str(caught.value), what
     # The names of options are passed on as well.
     (run / "agent.yaml").write_text(before)
     plant(run, "models" if which[0] == "skrl" else "model", {HOSTILE["code"]: 1}, "agent.yaml")
-    with pytest.raises(UsageError, match="--trust-run"):
+    with pytest.raises(UsageError, match="--trust"):
         plan(*which, agent_config=str(run / "agent.yaml"))
 
 
@@ -114,7 +114,7 @@ def test_the_user_may_replace_what_is_refused(trained):
         plan("rsl_rl", "torch", "ppo", **file)
     mine = plan("rsl_rl", "torch", "ppo", **file, agent={"actor.class_name": "MLPModel"})
     assert mine.config.agent["actor"]["class_name"] == "MLPModel"
-    trusted = plan("rsl_rl", "torch", "ppo", **file, trust_run=True)
+    trusted = plan("rsl_rl", "torch", "ppo", **file, trust=True)
     assert trusted.config.agent["actor"]["class_name"] == "planted:Class"
 
 
@@ -157,7 +157,7 @@ def test_what_only_looks_harmless_is_refused(trained, library, key, value):
     plan, begin = trained
     run = begin(library, "torch", "ppo")
     plant(run, key, value, "agent.yaml")
-    with pytest.raises(UsageError, match="--trust-run"):
+    with pytest.raises(UsageError, match="--trust"):
         plan(library, "torch", "ppo", agent_config=str(run / "agent.yaml"))
 
 
@@ -201,5 +201,5 @@ def test_what_is_planted_for_a_real_library_does_not_run(tmp_path, library):
         assert LIVE[library][0] in done.stderr
         assert not (tmp_path / "planted").exists(), command
     # The plant is a live one.
-    rltrain("evaluate", str(run), "--episodes", "1", "--num-envs", "1", "--trust-run")
+    rltrain("evaluate", str(run), "--episodes", "1", "--num-envs", "1", "--trust")
     assert (tmp_path / "planted").exists()

@@ -158,7 +158,7 @@ ISAAC_LAB_3 = [
     ),
     refused(
         "uv run rltrain train_multigpu --rl_library rsl_rl --num_gpus 4 --task Isaac-Cartpole",
-        "--num-gpus 4: 2 GPUs are visible.",
+        "--nproc-per-node 4: only 2 GPU(s) are visible or chosen",
     ),
     *(
         Line(
@@ -169,8 +169,17 @@ ISAAC_LAB_3 = [
         for word in ("gpu", "auto")
     ),
     refused(
-        "uv run rltrain train_multigpu --num_gpus gpu --nproc_per_node 2 --task Isaac-Cartpole",
-        "--num-gpus gpu and --nproc-per-node 2 contradict each other",
+        "uv run rltrain train_multigpu --task Isaac-Cartpole --num_gpus",
+        "--num_gpus: needs a value, as in --num_gpus VALUE.",
+    ),
+    refused(
+        "uv run rltrain train_multigpu --task Isaac-Cartpole --num_gpus many",
+        "--nproc-per-node many: must be a number from 1, gpu, cpu or auto.",
+    ),
+    refused(
+        "uv run rltrain train --distributed --library skrl --ml_framework jax "
+        "--coordinator_address node-0",
+        "--coordinator-address node-0: must be HOST:PORT, such as 10.0.0.1:29500",
     ),
     refused(
         "uv run rltrain train_multigpu --ml_framework jax --task Isaac-Cartpole",
@@ -204,8 +213,7 @@ ISAAC_LAB_3 = [
             ("--log_all_ranks", ("shown ranks   all",)),
             ("--local_ranks_filter 0", ("shown ranks   0 of this node",)),
             ("--local_ranks_filter 0,1", ("shown ranks   0, 1 of this node",)),
-            ("--log_dir out", ("rank logs     out",)),
-            ("--virtual_local_rank", ("each sees its own GPU only",)),
+            ("--log_dir out", ("--log-dir out: not used; the ranks' logs are in the run folder",)),
             ("--standalone", ("2 on this node",)),
             ("--rdzv_conf join_timeout=600", ("2 on this node",)),
             ("--tee 3", ("--tee 3: everything that a rank prints is in its log",)),
@@ -253,17 +261,10 @@ ISAAC_LAB_3 = [
             ("--nnodes 1:4", "--nnodes 1:4: add --rdzv-endpoint HOST:PORT"),
             ("--nnodes 1:4 --rdzv_endpoint a:1", "--nnodes 1:4: add --rdzv-id ID"),
             ("--rdzv_backend nan", "--rdzv-backend nan: must be one of static, c10d"),
-            ("--log_dir ''", "--rank-log-dir '': the ranks' logs cannot be switched off."),
-            ("--log_dir /dev/null/x", "--rank-log-dir /dev/null/x: cannot be written"),
+            ("--virtual_local_rank", "Leave it out, or let torchrun start the ranks"),
             ("-m rltrain", "-m: the ranks run rltrain, not a script."),
             ("--numa_binding node", "let torchrun start the ranks"),
         )
-    ),
-    refused("uv run rltrain train --virtual_local_rank --task Isaac-Cartpole", "Add --distributed"),
-    refused(
-        f"{TORCHRUN} --nproc_per_node=2 -m rltrain --rl_library rsl_rl {ONE_NODE} "
-        "--virtual_local_rank",
-        "--virtual-local-rank: no ranks are started here. Give it to torchrun.",
     ),
 ]
 
@@ -296,13 +297,10 @@ MJLAB = [
         gpus=4,
     ),
     refused(f"uv run {BALANCE} --gpu-ids 0", "For the CPU: --gpu-ids None.", gpus=0),
-    refused(
-        f"uv run {BALANCE} --gpu-ids 0 1 --torchrunx-log-dir ''",
-        "the ranks' logs cannot be switched off. Leave it out",
+    Line(
+        f"TORCHRUNX_LOG_DIR=out uv run {BALANCE} --gpu-ids 0 1 --torchrunx-log-dir ''",
+        ("--log-dir : not used", "TORCHRUNX_LOG_DIR is not used: the ranks' logs are in the run"),
     ),
-    Line(f"uv run {BALANCE} --gpu-ids 0 1 --torchrunx-log-dir out", ("rank logs     out",)),
-    Line(f"TORCHRUNX_LOG_DIR=out uv run {BALANCE} --gpu-ids 0 1", ("rank logs     out",)),
-    Line(f"TORCHRUNX_LOG_DIR=out uv run {BALANCE} --torchrunx-log-dir own", ("rank logs     own",)),
     Line(
         f"MUJOCO_GL=egl uv run {BALANCE} --env.scene.num-envs 4096 --agent.max-iterations 3000 "
         "--agent.seed=7 --agent.run-name mine --library rsl_rl",

@@ -28,7 +28,7 @@ def test_a_run_of_version_0_1_resumes_exactly(name, tmp_path, monkeypatch):
     (checkpoint,) = (path for path in Path("checkpoints").iterdir() if path.is_file())
     options |= {"checkpoint": str(checkpoint), "max_iterations": 4, "log_root": str(tmp_path)}
     options |= {"writers": [], "launcher": None, "nnodes": None, "nproc_per_node": None}
-    options |= {"trust_checkpoint": True}  # Its states have no digest.
+    options |= {"trust": True}  # Its states have no digest.
     local = RANK_LOCAL.get(options["library"], ())
     world = FakeWorld(2, torch=options["framework"] == "torch", rank_local=local)
     result = world.train(**options)[0].result

@@ -15,7 +15,6 @@ from rltrain.ranks.devices import (
     count_ranks,
     rank_device,
     restrict_gpus,
-    restrict_to_own_gpu,
     select_gpus,
     with_device,
 )
@@ -116,11 +115,10 @@ def test_hidden_variables_leave_no_rank_to_join():
         ({}, 0, ()),
         ({"gpu_ids": "all"}, 2, (0, 1)),
         ({"gpu_ids": (2, 0)}, 3, (2, 0)),
-        ({"num_gpus": 2}, 3, (0, 1)),
     ],
 )
 def test_gpus_are_selected(options, visible, gpus):
-    assert select_gpus(options.get("gpu_ids"), options.get("num_gpus"), visible) == gpus
+    assert select_gpus(options.get("gpu_ids"), visible) == gpus
 
 
 @pytest.mark.parametrize(
@@ -130,13 +128,11 @@ def test_gpus_are_selected(options, visible, gpus):
         ({"gpu_ids": (0, 1)}, 0, "--gpu-ids 0 1: there is no GPU 0: no GPU is visible"),
         ({"gpu_ids": (0, 3)}, 2, "there is no GPU 3: 2 GPUs are visible, 0 to 1."),
         ({"gpu_ids": (1,)}, 1, "there is no GPU 1: 1 GPU is visible, 0 to 0."),
-        ({"num_gpus": 2}, 1, "--num-gpus 2: 1 GPU is visible."),
-        ({"num_gpus": 1}, 0, "--num-gpus 1: no GPU is visible."),
     ],
 )
 def test_missing_gpus_are_refused(options, visible, message):
     with pytest.raises(UsageError) as caught:
-        select_gpus(options.get("gpu_ids"), options.get("num_gpus"), visible)
+        select_gpus(options.get("gpu_ids"), visible)
     assert message in str(caught.value)
 
 
@@ -172,7 +168,7 @@ def test_a_rank_takes_the_device_of_its_local_rank():
     assert rank_device("cpu", 3, 0) == "cpu"
 
 
-def test_ranks_that_eachrestrict_to_own_gpu_take_their_first():
+def test_ranks_that_each_see_their_own_gpu_take_their_first():
     assert rank_device("cuda", 3, 1) == "cuda:0"
 
 
@@ -219,32 +215,6 @@ def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     restrict_gpus(ids)
     assert os.environ.get("CUDA_VISIBLE_DEVICES") == shown
-
-
-@pytest.mark.parametrize(
-    ("visible", "ids", "local", "shown"),
-    [
-        (None, None, 1, "1"),
-        ("4,5,6", None, 1, "5"),
-        ("4,5,6", (2, 0), 1, "4"),
-        ("GPU-aa,GPU-bb", (1,), 1, "GPU-bb"),  # Two ranks that share a GPU.
-    ],
-)
-def test_a_rank_can_see_its_own_gpu_only(monkeypatch, visible, ids, local, shown):
-    import os
-
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible or "")
-    if visible is None:
-        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
-    for name, value in (("RANK", local), ("LOCAL_RANK", local), ("WORLD_SIZE", 2)):
-        monkeypatch.setenv(name, str(value))
-    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
-    restrict_gpus(ids)
-    restrict_to_own_gpu("cuda", ids)
-    world = rank_from_env(os.environ)
-    assert (world.rank, world.local_rank) == (local, 0)
-    assert with_device(world, "cuda", ids).device == "cuda:0"
-    assert os.environ["CUDA_VISIBLE_DEVICES"] == shown
 
 
 @pytest.mark.parametrize(

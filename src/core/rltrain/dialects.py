@@ -28,6 +28,8 @@ class Dialect:
     trains: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By command that trains, what `rltrain train` is then given besides, such as "--distributed".
     "--usual-library", "NAME" names the library if the user does not."""
+    flags: Mapping[str, Callable[[str], Sequence[str]]] = field(default_factory=dict)
+    """By flag that takes a value, what that is in rltrain's syntax. May raise `UsageError`."""
     translate: Callable[[list[str]], list[str]] | None = None
     """Given the words of a command that takes options, return them in rltrain's syntax. What it
     does not know it leaves. Raises `UsageError`."""

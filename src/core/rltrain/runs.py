@@ -78,7 +78,7 @@ def newest_of_run(
     run: Path, warn: Callable[[str], None], trusted: bool = False
 ) -> tuple[Checkpoint, int] | None:
     """Return a run's newest checkpoint, and the iteration after which it was saved."""
-    found = Run(run, trust_run=trusted, warn=warn).find()
+    found = Run(run, trusted=trusted, warn=warn).find()
     return (found, found.iteration or 0) if found is not None else None
 
 

@@ -2,7 +2,7 @@
 
 Numbers and switches are taken, and text of which the option says that it is only a label or a word
 (`rltrain.options.naming`). What names a program, code, a path or an address is not, unless the user
-says --trust-run.
+says --trust.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from rltrain.files.dotted import flatten, texts
 from rltrain.files.reading import real
 from rltrain.files.run_files import HOW, shortened
 from rltrain.files.secrets.hiding import HIDDEN
-from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions, by_plugin
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry
@@ -61,7 +60,7 @@ def take(
     Raises:
         UsageError: the task or its options name what may be code or a path.
     """
-    trusted, source = bool(given.get("trust_run")), str(run / "config.yaml")
+    trusted, source = bool(given.get("trust")), str(run / "config.yaml")
     own, plugins = _separate(saved)
     of_run = _fields(RunOptions)
     declared = {name: of_run.get(name, _UNKNOWN) for name in own}
@@ -98,8 +97,6 @@ def take(
             taken[name] = dict(options)
     if not trusted:
         _check_task(source, saved.get("task"), given)
-    if trusted and "checkpoint" in taken:
-        taken["trust_checkpoint"] = True
     return {**taken, "left_out": _described(run, left)}
 
 
@@ -150,7 +147,7 @@ def _separate(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]
         name = key if isinstance(value, Mapping) else key.replace("-", "_")
         if name == "plugins" and isinstance(value, Mapping):
             sections |= value
-        elif is_section(name, value) or (name not in fields and isinstance(value, Mapping)):
+        elif name not in fields and isinstance(value, Mapping):
             sections[name] = value
         elif "." in key:
             sections[key] = value

@@ -11,7 +11,7 @@ from typing import Any
 from rltrain.builtin.plugin import TRAIN
 from rltrain.config import RunConfig
 from rltrain.dialects import Dialect
-from rltrain.errors import PluginError
+from rltrain.errors import PluginError, UsageError
 from rltrain.files.secrets.hiding import hide_words
 from rltrain.plugins.registry import discover
 from rltrain.ranks.interrupts import Ended
@@ -51,9 +51,22 @@ def refused(spec: CommandSpec) -> dict[str, str]:
 
 def translate(words: list[str]) -> list[str]:
     """Return a command's words in rltrain's syntax."""
-    for each in _known():
-        words = each.translate(words) if each.translate is not None else words
-    return words
+    known = _known()
+    flags = {flag: said for each in known for flag, said in each.flags.items()}
+    found: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        name, equals, value = word.partition("=")
+        if (said := flags.get(name.replace("_", "-"))) is None:
+            found.append(word)
+            continue
+        value = value if equals else next(rest, "")
+        if not value or value.startswith("--"):
+            raise UsageError(f"{name}: needs a value, as in {name} VALUE.")
+        found += said(value)
+    for each in known:
+        found = each.translate(found) if each.translate is not None else found
+    return found
 
 
 def hand_over(words: list[str]) -> int | None:

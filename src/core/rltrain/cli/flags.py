@@ -97,6 +97,8 @@ def _settings(option: Option) -> dict[str, Any]:
             return {"action": "store_true"}
         case "values":
             return {"nargs": "+", "metavar": option.metavar, **needed}
+        case "more":
+            return {"nargs": "+", "action": "extend", "metavar": option.metavar, **needed}
         case "append":
             return {"action": "append", "metavar": option.metavar, **needed}
     return {"metavar": option.metavar, **needed}

@@ -128,7 +128,7 @@ def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
         add_flags(parser, of_the_ranks())
         add_flags(parser, ["config"], TrainOptions)
-        named = (word.partition("=") for word in words)
+        named = (word.partition("=") for word in dialects.translate(words))
         typed = [
             (name.replace("_", "-") if name.startswith("--") else name) + equals + value
             for name, equals, value in named
@@ -202,7 +202,7 @@ def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
             name if isinstance(value, Mapping) else name.replace("-", "_"): value
             for name, value in options.items()
         }
-    saved = read_file(run, path, "--config", bool(given.get("trust_run")))
+    saved = read_file(run, path, "--config", bool(given.get("trust")))
     options = take(run, saved, given, discover(checks.names("", given.get("no_plugins", ()))))
     if os.path.lexists(run / "agent.yaml"):
         options["agent_config"] = str(run / "agent.yaml")  # The run folder may have been moved.

@@ -121,11 +121,6 @@ def nodes(name: str, value: Any) -> int:
     return int(integer(1)(name, value))
 
 
-def num_gpus(name: str, value: Any) -> int | str:
-    """Return a number of GPUs; or gpu, cpu or auto, as Isaac Lab's train_multigpu takes them."""
-    return str(value) if value in ("gpu", "cpu", "auto") else int(integer(1)(name, value))
-
-
 def gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
     """Read `0 1`, `[0, 1]`, `0,1`, `all` or `None`, as Isaac Lab's and mjlab's users type them."""
     return _indices(name, value, "indices such as `0 1`, all, or None", ("all", "none"))
@@ -134,16 +129,6 @@ def gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
 def local_ranks(name: str, value: Any) -> tuple[int, ...] | str:
     """Read `0 1`, `0,1` as torchrun's users type them, or `all`."""
     return _indices(name, value, "ranks such as `0 1`, or all", ("all",))
-
-
-def log_dir(name: str, value: Any) -> str:
-    """Return a folder for logs; mjlab's users type '' for none."""
-    if value == "":
-        raise UsageError(
-            f"{flag(name)} '': the ranks' logs cannot be switched off. Leave it out: then they are "
-            "in the run folder."
-        )
-    return text(name, value)
 
 
 def _indices(name: str, value: Any, wanted: str, names: tuple[str, ...]) -> tuple[int, ...] | str:
@@ -211,12 +196,3 @@ def framework(name: str, value: Any) -> str:
 def address(name: str, value: Any) -> str:
     """Read a host's name or address; remove the brackets of an IPv6 address."""
     return re.sub(r"^\[(.*)\]$", r"\1", text(name, value))
-
-
-def endpoint(name: str, value: Any) -> str:
-    """Read host:port; an IPv6 address must be in brackets."""
-    endpoint = text(name, value)
-    if not re.fullmatch(r"(\[[^\[\]]+\]|[^:\[\]]+):\d+", endpoint):
-        raise _wrong(name, value, "HOST:PORT, such as 10.0.0.1:29500 or [::1]:29500")
-    port(name, endpoint.rpartition(":")[2])
-    return endpoint

@@ -16,7 +16,7 @@ Names = Literal["text", "command", "path", "code", "host"]
 
 _METAVARS: dict[Names | None, str] = {"path": "FILE", "host": "HOST"}
 
-_SEVERAL = ("values", "append", "words")
+_SEVERAL = ("values", "append", "more", "words")
 """Kinds of options that have several values."""
 
 NAMES, SCOPE = "names", "scope"
@@ -73,12 +73,12 @@ class Option:
     default_text: str = ""
     """Describes the default if it depends on something else."""
     kind: str = "value"
-    """How the flag is typed: "value", "values" (one or more), "append" (may be repeated), "switch"
-    (--x, --no-x, --x True, --x False), or "none"; "word" and "words" are typed without a flag."""
+    """How the flag is typed: "value", "values" (one or more), "append" (may be repeated), "more"
+    (both), "switch" (--x, --no-x, --x True, --x False), or "none"; "word" and "words" are typed
+    without a flag."""
     required: bool = False
     replaces: tuple[str, ...] = ()
-    """Options, a plugin's by dotted key, that say the same: of a file or of the run before, they
-    give way."""
+    """Options that say the same: of a file or of the run before, they give way."""
     resolved: Any = None
     """What a resolved run has if nothing chooses it."""
 

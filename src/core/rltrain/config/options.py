@@ -79,8 +79,11 @@ class Options(Generic[Unset, Word]):
         "go on from the latest checkpoint of this task's runs with the same --run-name, if there "
         "is one: for jobs that are started again",
     )
-    trust_checkpoint: bool = WHAT.switch(
-        COMMAND | TAKEN, "load a checkpoint that may run code: only if you trust who wrote it"
+    trust: bool = WHAT.switch(
+        COMMAND | TAKEN,
+        "load a checkpoint that may run code, and take all that a run folder says, programs, code, "
+        "paths and addresses too: only if you trust who wrote it",
+        flags=("--trust-run", "--trust-checkpoint"),
     )
     checkpoint_interval: int | str | None = WHAT.option(
         None,
@@ -197,9 +200,6 @@ class Options(Generic[Unset, Word]):
         metavar="WHAT",
         names="text",
     )
-    virtual_local_rank: bool = PLACE.switch(
-        START, "each rank sees its own GPU only, as cuda:0, with LOCAL_RANK=0; as for torchrun"
-    )
     headless: bool = PLACE.switch(START | KEPT | USUAL, "open no simulator window")
     enable_cameras: bool = PLACE.switch(
         START | KEPT, "start Isaac Sim so that cameras render; other simulators need no flag"
@@ -220,7 +220,6 @@ class Options(Generic[Unset, Word]):
         "address of node 0",
         checks.address,
         names="host",
-        replaces=("coordinator_address",),
     )
     master_port: int = NODES.option(
         29500,
@@ -228,16 +227,6 @@ class Options(Generic[Unset, Word]):
         "port on node 0",
         checks.port,
         metavar="PORT",
-        replaces=("coordinator_address",),
-    )
-    coordinator_address: str | None = NODES.option(
-        None,
-        RANKS | MEETING,
-        "master address and port in one, as jax writes them",
-        checks.endpoint,
-        metavar="HOST:PORT",
-        names="host",
-        replaces=("master_addr", "master_port"),
     )
     local_addr: str | None = NODES.option(
         None,
@@ -271,16 +260,6 @@ class Options(Generic[Unset, Word]):
         names="path",
     )
     run_name: str | None = WRITTEN.named(None, OUTPUT | USUAL, "suffix of the run folder's name")
-    rank_log_dir: str | None = WRITTEN.option(
-        None,
-        NODE,
-        "folder for the ranks' logs; the run folder links to them",
-        checks.log_dir,
-        metavar="DIR",
-        names="path",
-        flags=("--log-dir", "--torchrunx-log-dir"),
-        default_text="logs in the run folder",
-    )
     show_ranks: tuple[int, ...] | str | None = WRITTEN.option(
         None,
         NODE,
@@ -304,7 +283,9 @@ class Options(Generic[Unset, Word]):
         default_text="console, and tensorboard if installed",
         resolved=(),
     )
-    observers: tuple[str, ...] = WRITTEN.named((), START, "observers", checks.names, kind="values")
+    observers: tuple[str, ...] = WRITTEN.named(
+        (), START, "observers; may be repeated", checks.names, kind="more"
+    )
     no_plugins: tuple[str, ...] = WRITTEN.named(
         (),
         START | RANKS | TAKEN,

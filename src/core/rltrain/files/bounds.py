@@ -159,9 +159,7 @@ def dtype_of(name: Any) -> Any:
 
 def would_run_code(error: UnsafePickle) -> str:
     """Return the message for a checkpoint that is not data only; the option goes before it."""
-    return (
-        f"loading it would run code ({error}). If you trust who wrote it, add --trust-checkpoint."
-    )
+    return f"loading it would run code ({error}). If you trust who wrote it, add --trust."
 
 
 def load_trusted(data: bytes, persistent: Callable[[Any], Any] | None = None) -> Any:

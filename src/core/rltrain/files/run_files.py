@@ -11,7 +11,7 @@ from rltrain.files.dotted import texts
 from rltrain.files.reading import Unreadable, read_text, real
 from rltrain.files.yaml import LARGEST, load_yaml, parse_yaml
 
-HOW = "If it is yours, or you trust who wrote it, add --trust-run"
+HOW = "If it is yours, or you trust who wrote it, add --trust"
 
 _SHOWN = 60
 """Characters of a value."""

@@ -12,21 +12,13 @@ from rltrain.config.declare import option_of
 from rltrain.config.options import (
     AMOUNT,
     COMMAND,
-    NODE,
-    PLACE,
-    RANKS,
     RUN,
     SIZE,
-    START,
-    TAKEN,
-    USUAL,
     WHAT,
-    WRITTEN,
     Options,
 )
 from rltrain.errors import UsageError, suggest
 from rltrain.files.dotted import flatten
-from rltrain.options.aliases import VIDEO, is_section, with_coordinator, with_num_gpus, with_video
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +36,6 @@ class RunOptions(Options[None, str]):
         flags=("--agent",),
         default_text="the one of the library and algorithm",
     )
-    trust_run: bool = WHAT.switch(
-        COMMAND | TAKEN,
-        "take all that a run folder says, programs, code, paths and addresses too, and load its "
-        "checkpoint whatever it runs: only if you trust who wrote it",
-    )
     left_out: tuple[str, ...] = WHAT.option(
         (), COMMAND, "what was not taken from a run folder, for messages", checks.names, kind="none"
     )
@@ -59,32 +46,6 @@ class RunOptions(Options[None, str]):
         AMOUNT,
         "keep the number of mini-batches that the library's options give for the number of "
         "environments they were written for",
-    )
-    num_gpus: int | None = PLACE.option(
-        None,
-        NODE | RANKS,
-        "ranks on this node, one per GPU",
-        checks.num_gpus,
-        replaces=("nproc_per_node",),
-    )
-    video: bool = WRITTEN.switch(
-        START | USUAL, "record videos of training, on rank 0: the same as --observer video"
-    )
-    video_length: int | None = WRITTEN.number(
-        None,
-        START,
-        "length of a video in environment steps: the same as video.length=N",
-        1,
-        default_text="200",
-        replaces=("video.length",),
-    )
-    video_interval: int | None = WRITTEN.number(
-        None,
-        START,
-        "steps from the start of one video to the next: the same as video.interval=N",
-        1,
-        default_text="2000",
-        replaces=("video.interval",),
     )
 
     @classmethod
@@ -98,7 +59,7 @@ class RunOptions(Options[None, str]):
         checked: dict[str, Any] = {}
         sections: dict[str, Any] = {}
         for name, value in options.items():
-            if name not in fields or is_section(name, value):
+            if name not in fields:
                 # A section for a plugin: {"csv": {"flush": 10}}, or dotted, "csv.flush".
                 if not isinstance(value, Mapping) and "." not in name:
                     raise UsageError(f"Unknown option {name!r}.{suggest(name, fields)}")
@@ -107,38 +68,12 @@ class RunOptions(Options[None, str]):
                 checked[name] = option_of(fields[name]).check(name, value)
         if sections:
             checked["plugins"] = by_plugin({**checked.get("plugins", {}), **sections})
-        return cls(**with_num_gpus(with_video(with_coordinator(checked))))
+        return cls(**checked)
 
     @property
     def shared(self) -> dict[str, Any]:
         """The options that the resolved run has, too, by name."""
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(Options)}
-
-
-def give_way(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Remove options of a file, or of the run before, that the user sets by another spelling.
-
-    Args:
-        before: the options that give way.
-        given: those of the user, plugins' by dotted key.
-    """
-    left = dict(before)
-    if is_section(VIDEO, left.get(VIDEO)):  # It must not be replaced by --video as a whole.
-        left |= {f"{VIDEO}.{option}": value for option, value in left.pop(VIDEO).items()}
-    for field in dataclasses.fields(RunOptions):
-        replaced = option_of(field).replaces
-        if field.name in given:
-            for name in replaced:
-                left.pop(name, None)
-        elif any("." in other and other in given for other in replaced):
-            left.pop(field.name, None)
-    if given.get(VIDEO) is False:
-        left = {key: value for key, value in left.items() if not key.startswith(f"{VIDEO}.")}
-        observers = checks.names("observers", left.get("observers") or ())
-        left["observers"] = [name for name in observers if name != VIDEO]
-    elif VIDEO in given.get("observers", ()):
-        left.pop(VIDEO, None)
-    return left
 
 
 def overlay(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -149,7 +84,10 @@ def overlay(before: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, An
         name: {**dict(flatten(before.get(name) or {})), **dict(flatten(given.get(name) or {}))}
         for name in ("agent", "env")
     }
-    return {**give_way(before, own), **own, **sections}
+    fields = [each for each in dataclasses.fields(RunOptions) if each.name in own]
+    replaced = {name for each in fields for name in option_of(each).replaces}
+    left = {name: value for name, value in before.items() if name not in replaced}
+    return {**left, **own, **sections}
 
 
 def by_plugin(sections: Mapping[str, Any]) -> dict[str, dict[str, Any]]:

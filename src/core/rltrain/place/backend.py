@@ -21,8 +21,7 @@ def choose_backend(
     """
     kind = (requested.device or "").partition(":")[0] or None
     fitting = _fitting(requested, registry)
-    wants_gpu = requested.num_gpus is not None or isinstance(requested.gpu_ids, tuple)
-    wants_gpu = wants_gpu or requested.gpu_ids == "all"
+    wants_gpu = isinstance(requested.gpu_ids, tuple) or requested.gpu_ids == "all"
     starts = requested.distributed or requested.gpu_ids == "all"
 
     def count(spec: BackendSpec) -> int:

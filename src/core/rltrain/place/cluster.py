@@ -149,8 +149,7 @@ def _numbered(requested: RunOptions) -> bool:
 
 def _starts_ranks(requested: RunOptions) -> bool:
     return requested.nnodes > 1 or any(
-        each is not None
-        for each in (requested.launcher, requested.nproc_per_node, requested.num_gpus)
+        each is not None for each in (requested.launcher, requested.nproc_per_node)
     )
 
 
@@ -161,7 +160,7 @@ def _as_node(spec: ClusterSpec, place: StartedRank, environ: Mapping[str, str]) 
         raise UsageError(
             f"{spec.name} started several tasks on this node ({shown(environ, place.variables)}), "
             "and each is told to start ranks. Start one task a node; or leave out "
-            "--nnodes, --nproc-per-node, --num-gpus and --launcher: then the tasks are the ranks; "
+            "--nnodes, --nproc-per-node and --launcher: then the tasks are the ranks; "
             f"{_ALONE}"
         )
     return StartedNode(
@@ -204,7 +203,7 @@ def _as_one_of_the_nodes(
         nnodes=nodes,
         node_rank=place.node_rank if requested.node_rank is None else requested.node_rank,
         nproc_per_node=requested.nproc_per_node
-        if requested.nproc_per_node is not None or requested.num_gpus is not None
+        if requested.nproc_per_node is not None
         else place.nproc_per_node,
     )
 

@@ -58,10 +58,9 @@ def place(
     if requested.distributed or requested.launcher is not None:
         launcher = choose_launcher(requested, backend, registry).name
     placement = unplaced(requested, backend.name, kind)
-    for name in ("virtual_local_rank", "max_restarts"):
-        if getattr(requested, name) and (joined or not requested.distributed):
-            instead = f"Give it to {requested.cluster}" if joined else "Add --distributed"
-            raise UsageError(f"{flag(name)}: no ranks are started here. {instead}.")
+    if requested.max_restarts and (joined or not requested.distributed):
+        instead = f"Give it to {requested.cluster}" if joined else "Add --distributed"
+        raise UsageError(f"--max-restarts: no ranks are started here. {instead}.")
     if not requested.distributed:
         return placement, World(device=_one_device(requested, kind, gpus, visible))
     _check_distributed(requested)
@@ -84,20 +83,17 @@ def _on_other_machines(requested: RunOptions) -> tuple[RunOptions, int]:
     if isinstance(requested.gpu_ids, tuple) or requested.gpu_ids == "all":
         raise UsageError(
             f"--gpu-ids: the launcher {requested.launcher} starts the ranks on other machines. "
-            "Instead: --num-gpus N, for each node."
+            "Instead: --nproc-per-node N --device cuda, for each node."
         )
-    asked = requested.nproc_per_node if requested.num_gpus is None else requested.num_gpus
-    if not isinstance(asked, int):
+    ranks = requested.nproc_per_node
+    if not isinstance(ranks, int):
         raise UsageError(
-            f"--launcher {requested.launcher}: say how many ranks each node has: --num-gpus N with "
-            "a GPU each, or --nproc-per-node N on the CPU."
+            f"--launcher {requested.launcher}: say how many ranks each node has: --nproc-per-node "
+            "N, and with a GPU each --device cuda."
         )
     # The backend may be one for the CPU, which needs none.
-    chosen = (requested.num_gpus, requested.device, requested.backend)
-    on_gpus = any(each is not None for each in chosen)
-    ranks = requested.nproc_per_node if requested.nproc_per_node is not None else asked
-    requested = dataclasses.replace(requested, distributed=True, nproc_per_node=ranks)
-    return requested, asked if on_gpus else 0
+    on_gpus = requested.device is not None or requested.backend is not None
+    return dataclasses.replace(requested, distributed=True), ranks if on_gpus else 0
 
 
 def check_shown(
@@ -119,7 +115,7 @@ def _as_distributed(requested: RunOptions) -> RunOptions:
         requested = dataclasses.replace(requested, device="cpu")
     if isinstance(requested.gpu_ids, tuple) and len(requested.gpu_ids) > 1:
         return dataclasses.replace(requested, distributed=True)
-    for name in ("nproc_per_node", "num_gpus", "nnodes"):
+    for name in ("nproc_per_node", "nnodes"):
         if not requested.distributed and getattr(requested, name) not in (None, 1):
             raise UsageError(f"{flag(name)} {getattr(requested, name)}: add --distributed.")
     return requested
@@ -208,13 +204,12 @@ def of_framework(
 def _gpus(requested: RunOptions, backend: BackendSpec, kind: str, visible: int) -> tuple[int, ...]:
     """Return the chosen GPUs; none on the CPU, where choosing some is refused."""
     if kind != "cpu":
-        return select_gpus(requested.gpu_ids, requested.num_gpus, visible)
-    for name in ("gpu_ids", "num_gpus"):
-        if getattr(requested, name) not in (None, "none"):
-            raise UsageError(
-                f"{flag(name)}: the run is on the CPU, by backend {backend.name}. Leave it out, "
-                "or for GPUs leave out --backend and --device."
-            )
+        return select_gpus(requested.gpu_ids, visible)
+    if requested.gpu_ids not in (None, "none"):
+        raise UsageError(
+            f"--gpu-ids: the run is on the CPU, by backend {backend.name}. Leave it out, or for "
+            "GPUs leave out --backend and --device."
+        )
     return ()
 
 

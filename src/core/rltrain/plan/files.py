@@ -52,8 +52,6 @@ def resolve_files(
     """Check what the run reads and writes; find its checkpoint, if --resume has `found` none."""
     whose = f" (of --resume {config.resume}, unless you have given it)" if config.resume else ""
     check_writable("log_root", config.log_root, whose)
-    if config.rank_log_dir is not None:
-        check_writable("rank_log_dir", config.rank_log_dir)
     if config.auto_resume and config.run_name is None:
         raise UsageError(
             "--auto-resume: add --run-name NAME. Runs with the same name go on from each other."
@@ -101,7 +99,7 @@ def check_checkpoint(
         raise UsageError(f"--checkpoint {path}: {no_file(path)}.{instead}")
     state = checkpoint.state
     library = registry.get(LibrarySpec, config.library)
-    _check_library(path, library, registry, in_child, config.trust_checkpoint)
+    _check_library(path, library, registry, in_child, config.trust)
     before = state["circumstances"].get("framework") if state else None
     if before not in (None, config.framework):
         shown = one_line(str(before))[:_SHOWN]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rltrain.config import RunConfig
+from rltrain.config.checks import flag
 from rltrain.errors import UsageError
 from rltrain.files.dotted import get_dotted
-from rltrain.options.aliases import chosen_by
 from rltrain.plugins.registry import Registry
 from rltrain.specs import LibrarySpec, ObserverSpec, Refusal, SuiteSpec
 from rltrain.types import TaskInfo
@@ -37,12 +37,14 @@ def _check_renders(observer: str, suite: str, task: TaskInfo, registry: Registry
     if spec.renders:
         reason = spec.cannot_draw(task) if spec.cannot_draw is not None else None
         if reason is not None:
-            raise UsageError(f"{chosen_by(observer)}: {reason}. Install it, or leave it out.")
+            raise UsageError(
+                f"{flag('observers')} {observer}: {reason}. Install it, or leave it out."
+            )
         return
     able = [spec.name for spec in registry.all(SuiteSpec) if spec.renders]
     others = f" Suites that render theirs: {', '.join(able)}." if able else ""
     raise UsageError(
-        f"{chosen_by(observer)}: the suite {suite} does not render its environments. "
+        f"{flag('observers')} {observer}: the suite {suite} does not render its environments. "
         f"Leave it out.{others}"
     )
 

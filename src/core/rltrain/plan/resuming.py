@@ -42,8 +42,6 @@ def with_options_of_run(options: Mapping[str, Any]) -> tuple[dict[str, Any], Che
         checkpoint = run.checkpoint(named=f"--resume {named}")
     before = _options_of(run, given)
     merged = overlay(before, given)
-    if given.get("trust_run"):
-        merged["trust_checkpoint"] = True
     return {**merged, "resume": str(run.path), "checkpoint": str(checkpoint)}, checkpoint
 
 
@@ -61,14 +59,12 @@ def check_resume(requested: RunOptions, registry: Registry) -> None:
 
 def _options_of(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a run that are taken, plugins' by dotted key."""
-    trusted = bool(given.get("trust_run"))
+    trusted = bool(given.get("trust"))
     saved = read_file(run.path, run.path / "config.yaml", "--resume", trusted)
     for name in (*scoped(RunOptions, Scope.ORIGIN), "cluster"):  # Another one may start it now.
         saved.pop(name, None)
     found = take(run.path, saved, given, discover(checks.names("", given.get("no_plugins", ()))))
-    for name in ("log_root", "rank_log_dir"):
-        if found.get(name):
-            # Relative to the folder in which the run was started.
-            found[name] = str(Path(run.manifest.get("folder", ""), Path(found[name]).expanduser()))
+    if root := found.get("log_root"):  # Relative to the folder in which the run was started.
+        found["log_root"] = str(Path(run.manifest.get("folder", ""), Path(root).expanduser()))
     # The run folder may have been moved.
     return {**found, "agent_config": str(run.path / "agent.yaml")}

@@ -79,7 +79,7 @@ def load_agent(draft: Draft) -> Draft:
     """Read the library's options, before overrides. A run folder's are checked first."""
     requested, library, task = draft.requested, draft.library, draft.task
     framework = requested.framework
-    run = None if requested.trust_run else _run_of_agent(requested)
+    run = None if requested.trust else _run_of_agent(requested)
     agent, source = agents.load_agent(
         *(requested.agent_config, library, draft.algorithm, framework, draft.suite, task),
         draft.registry,

@@ -53,8 +53,6 @@ def plan_table(plan: Plan, layers: Mapping[str, Sequence[str]] | None = None) ->
         ("observers", ", ".join(_observer(name, plan) for name in config.observers) or "none"),
         ("log root", config.log_root),
     ]
-    if config.rank_log_dir is not None:
-        rows.append(("rank logs", config.rank_log_dir))
     if config.show_ranks is not None:
         rows.append(("shown ranks", _shown(config.show_ranks)))
     width = max(len(name) for name, _ in rows)
@@ -120,7 +118,6 @@ def _ranks(plan: Plan) -> str:
         return f"{config.nproc_per_node} on {nodes}, which {config.launcher} starts"
     if world is None:
         text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
-        text += ", each sees its own GPU only" if config.virtual_local_rank else ""
         if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""

@@ -46,8 +46,7 @@ class Trained:
         """Return its run's checkpoints that are still there, in the order of saving."""
         if self.run is None:
             return [self.checkpoint]
-        trust_run, trusted = bool(self.options.get("trust_run")), self.checkpoint.trusted
-        return Run(self.run, trust_run=trust_run, trust_checkpoint=trusted).checkpoints()
+        return Run(self.run, trusted=self.checkpoint.trusted).checkpoints()
 
 
 def find_run(named: str, given: Mapping[str, Any]) -> Run:
@@ -74,7 +73,7 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
     Raises:
         UsageError: there is no such run or checkpoint, or its options are not known.
     """
-    path, trusted = real(named), bool(given.get("trust_checkpoint"))
+    path, trusted = real(named), bool(given.get("trust"))
     if named != "latest" and os.path.isfile(path):  # Path.is_file raises if the name is too long.
         if choice is not None:
             raise UsageError(
@@ -85,15 +84,10 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
             return Trained(Checkpoint(path, trusted), _options_of_others(path, given), None)
     run, checkpoint = finding.find_run(named, given, instead=_INSTEAD)
     if choice is not None and (os.sep in choice or os.path.isfile(choice)):
-        path = real(choice)
-        its_own = bool(given.get("trust_run")) and path.parent == run.path / "checkpoints"
-        checkpoint = Checkpoint(path, trusted or its_own)
+        checkpoint = Checkpoint(real(choice), trusted)
     elif checkpoint is None:
         checkpoint = run.checkpoint(choice or "latest")
-    options = options_of_run(run.path, given)
-    if checkpoint.trusted:  # Who trusts the run folder trusts its checkpoints.
-        options["trust_checkpoint"] = True
-    return Trained(checkpoint, options, run.path)
+    return Trained(checkpoint, options_of_run(run.path, given), run.path)
 
 
 def iteration_of(checkpoint: str | os.PathLike[str], trusted: bool) -> int | None:
@@ -112,7 +106,7 @@ def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
         UsageError: they contradict the run's.
     """
     own = {name: value for name, value in given.items() if value is not None}
-    trusted = bool(own.get("trust_run"))
+    trusted = bool(own.get("trust"))
     saved = read_file(run, run / "config.yaml", "RUN", trusted)
     for name in ("library", "framework"):
         if own.get(name, saved.get(name)) != saved.get(name):

@@ -21,9 +21,7 @@ _ROOM = 65536
 """Descriptors that a process may have at least, if the system allows it."""
 
 
-def select_gpus(
-    gpu_ids: tuple[int, ...] | str | None, num_gpus: int | None, visible: int
-) -> tuple[int, ...]:
+def select_gpus(gpu_ids: tuple[int, ...] | str | None, visible: int) -> tuple[int, ...]:
     """Return the GPUs that the user chose, as indices into the visible ones."""
     there = f"{visible} GPU{'s are' if visible != 1 else ' is'} visible" if visible else None
     if gpu_ids == "all" and not visible:
@@ -37,12 +35,7 @@ def select_gpus(
                 + (f", 0 to {visible - 1}." if visible else ". For the CPU: --gpu-ids None.")
             )
         return gpu_ids
-    if num_gpus is not None and num_gpus > visible:
-        raise UsageError(
-            f"--num-gpus {num_gpus}: {there or 'no GPU is visible'}. "
-            "For ranks on the CPU: --nproc-per-node."
-        )
-    return tuple(range(num_gpus or visible))
+    return tuple(range(visible))
 
 
 def count_ranks(
@@ -123,14 +116,6 @@ def restrict_gpus(gpu_ids: tuple[int, ...] | None) -> None:
     names = visible.split(",") if visible else None
     chosen = [names[index].strip() if names else str(index) for index in gpu_ids]
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
-
-
-def restrict_to_own_gpu(kind: str, gpus: tuple[int, ...] | None) -> None:
-    """Restrict a launched rank to its own GPU, as torchrun does with --virtual-local-rank."""
-    if kind != "cpu":
-        chosen = len(gpus or ()) or int(os.environ["LOCAL_WORLD_SIZE"])
-        restrict_gpus((int(os.environ["LOCAL_RANK"]) % chosen,))
-    os.environ["LOCAL_RANK"] = "0"
 
 
 def make_room() -> None:

@@ -64,7 +64,7 @@ def agree(
         raise PeerLost(f"Rank 0 failed: {decided}")
     seed, path, checkpoint, over = decided
     if checkpoint is not None and read is None:
-        read = Checkpoint(checkpoint, config.trust_checkpoint)
+        read = Checkpoint(checkpoint, config.trust)
     config = dataclasses.replace(config, seed=seed, checkpoint=checkpoint)
     return Agreement(config, RunFolder(Path(path)), read, over)
 

@@ -96,9 +96,9 @@ class Output:
             except OSError as error:
                 self._metrics = None
                 self._miss(METRICS, f"{METRICS} cannot be written:", error)
-        for name, error in self._plugins.call_each("rltrain_write", record=record).items():
-            if error is not None and not self._is_of_writer(name, error):
-                raise error
+        for name, raised in self._plugins.call_each("rltrain_write", record=record).items():
+            if raised is not None and not self._is_of_writer(name, raised):
+                raise raised
 
     def write_profile(self, profile: Mapping[str, Any] | None) -> None:
         """Write the times of all ranks, if there are some."""

@@ -89,7 +89,7 @@ class _Story:
         if noted and not Path(noted).is_dir():  # There is nothing to go on from.
             error.args = (f"Ranks are not started again: {noted} is gone. {error}",)
             raise error from None
-        run = Run(Path(noted), trust_run=True, warn=_say) if noted else None  # It is our own.
+        run = Run(Path(noted), trusted=True, warn=_say) if noted else None  # It is our own.
         if run is not None:
             RunFolder(run.path).remove_partial()
         found = run.find() if run else None

@@ -16,7 +16,6 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import EndedBySignal, PluginError, UsageError
-from rltrain.options.aliases import is_section
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
 from rltrain.place.telling import telling_others
@@ -138,11 +137,7 @@ class NodeWork:
 def _of_every_node(plan: Plan) -> dict[str, Any]:
     """Return the user's options, without those of the launcher that starts the nodes."""
     names = {field.name for field in dataclasses.fields(RunOptions)}
-    options = {
-        name: value
-        for name, value in plan.options.items()
-        if name in names and not is_section(name, value)
-    }
+    options = {name: value for name, value in plan.options.items() if name in names}
     config = plan.config
     plugins = {name: given for name, given in config.plugins.items() if name != config.launcher}
     return {**options, "plugins": plugins, "checkpoint": config.checkpoint}

@@ -19,7 +19,7 @@ from rltrain.plan.tasks import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.board import Notes, board_of
-from rltrain.ranks.devices import restrict_gpus, restrict_to_own_gpu, with_device
+from rltrain.ranks.devices import restrict_gpus, with_device
 from rltrain.ranks.ending import ending_when_asked
 from rltrain.ranks.folders import private_folder, use_folder
 from rltrain.ranks.interrupts import OF_SCHEDULERS
@@ -83,7 +83,7 @@ def run_rank(
     """Run this rank's session, from a checkpoint; its output goes to its log."""
 
     def begin(folder: RunFolder) -> None:
-        log.move(folder.log_file(world.rank, config.rank_log_dir))
+        log.move(folder.log_file(world.rank))
         if log.has_launcher and config.device_kind == "cpu":
             bind_cores(world)
         if not log.has_launcher:
@@ -120,7 +120,7 @@ def _shown(
         return contextlib.nullcontext()
     before = 0
     if config.run_dir is not None:  # The log goes on after that of the ranks that failed.
-        path = RunFolder(Path(config.run_dir)).log_file(world.rank, config.rank_log_dir)
+        path = RunFolder(Path(config.run_dir)).log_file(world.rank)
         before = path.stat().st_size if path.exists() else 0
     return echoed(log.path, world.rank, before)
 
@@ -172,8 +172,6 @@ def run_launched(
     use_folder(folder)
     forget_report(folder, rank)
     restrict_gpus(config.gpu_ids)
-    if config.virtual_local_rank:
-        restrict_to_own_gpu(config.device_kind, config.gpu_ids)
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"

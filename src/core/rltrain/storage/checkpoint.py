@@ -151,7 +151,7 @@ class Checkpoint:
                 return contents, 0
             raise UsageError(
                 f"--checkpoint {self.path}: {path.name} has no digest: a version before 0.2 wrote "
-                "it, or somebody else. If you trust who wrote it, add --trust-checkpoint."
+                "it, or somebody else. If you trust who wrote it, add --trust."
             )
         packed = contents[len(_BEFORE) + _DIGEST :]
         if contents[: -len(packed)] != _BEFORE + _digest(packed):

@@ -41,9 +41,7 @@ def find_run(
     `option` and `instead` are for messages: what the word was given to, and what to do else.
     """
     named, checkpoint = f"{option} {word}".lstrip(), None
-    trust_run = bool(given.get("trust_run"))
-    trusted = trust_run or bool(given.get("trust_checkpoint"))
-    path = real(word)
+    trusted, path = bool(given.get("trust")), real(word)
     if word == "latest":
         folder = _newest(named, given, INDEX if trained else METRICS)
     elif os.path.isfile(path):  # Path.is_file raises if the name is too long.
@@ -61,7 +59,7 @@ def find_run(
             raise UsageError(f"{named}: is no run folder: {name} is missing. {below or instead}")
     if checkpoint is not None and path.parent.name != "checkpoints":
         raise UsageError(f"{named}: is no checkpoint. {instead}")
-    return Run(folder, trust_run=trust_run, trust_checkpoint=trusted), checkpoint
+    return Run(folder, trusted=trusted), checkpoint
 
 
 def _newest(named: str, given: Mapping[str, Any], having: str) -> Path:
@@ -85,7 +83,7 @@ def find_checkpoint(config: RunConfig, warn: Callable[[str], None]) -> Checkpoin
 
     def newest(which: str, run_name: str | None = None) -> Checkpoint | None:
         for path in newest_first(config.log_root, config.library, config.task, INDEX):
-            run = Run(path, trust_checkpoint=config.trust_checkpoint, warn=warn)
+            run = Run(path, trusted=config.trust, warn=warn)
             if run_name in (None, run.config.get("run_name")) and (found := run.find(which)):
                 return found
         return None
@@ -93,7 +91,7 @@ def find_checkpoint(config: RunConfig, warn: Callable[[str], None]) -> Checkpoin
     if config.auto_resume and (found := newest("latest", config.run_name)):
         return found
     if config.checkpoint not in CHOICES:
-        return Checkpoint(config.checkpoint, config.trust_checkpoint) if config.checkpoint else None
+        return Checkpoint(config.checkpoint, config.trust) if config.checkpoint else None
     if found := newest(config.checkpoint):
         return found
     raise UsageError(

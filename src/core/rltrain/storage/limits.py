@@ -35,7 +35,7 @@ def over_by(checkpoint: Checkpoint, config: RunConfig, iterations: int | None) -
         return ""
     if iterations and state["iteration"] >= iterations:
         return f"--max-iterations {iterations}"
-    run = Run(checkpoint.path.parent.parent, trust_run=True, warn=lambda text: None)
+    run = Run(checkpoint.path.parent.parent, trusted=checkpoint.trusted, warn=lambda text: None)
     if not run.ends_with(checkpoint):
         return ""
     try:

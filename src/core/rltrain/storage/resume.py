@@ -159,7 +159,7 @@ def _state_of_rank(
     """Return this rank's own part of a state: that of its plugins, environments and library."""
     try:
         saved = checkpoint.part(world.rank)
-        rank = unpack_state(saved, world.device, arrays, config.trust_checkpoint)
+        rank = unpack_state(saved, world.device, arrays, config.trust)
         if not (isinstance(rank, dict) and {"plugins", "env", "library"} <= rank.keys()):
             raise ValueError("a part is missing")
     except UnsafePickle as error:

@@ -41,8 +41,7 @@ class Run:
         manifest: Mapping[str, Any] | None = None,
         name: str = "",
         *,
-        trust_run: bool = False,
-        trust_checkpoint: bool = False,
+        trusted: bool = False,
         warn: Callable[[str], None] = note,
     ) -> None:
         """Name the folder, what has been read of it, and who is told what is passed over."""
@@ -51,7 +50,7 @@ class Run:
             self.metrics = metrics
         if manifest is not None:
             self.manifest = manifest
-        self._trust_run, self._trust_checkpoint, self._warn = trust_run, trust_checkpoint, warn
+        self._trusted, self._warn = trusted, warn
 
     @functools.cached_property
     def metrics(self) -> RunMetrics:
@@ -170,13 +169,13 @@ class Run:
             more = f", as were {gone - 1:,} more" if gone > 1 else ""
             self._warn(f"passing over {folder / names[0]}: it was renamed or removed{more}.")
         for path in (folder / name for name in names if name in there):
-            if not self._trust_run and not real(path).is_relative_to(real(self.path)):
+            if not self._trusted and not real(path).is_relative_to(real(self.path)):
                 self._warn(
                     f"passing over {path.name!a}: it leads out of {folder}. If it is yours, or you "
-                    "trust who wrote it, add --trust-run."
+                    "trust who wrote it, add --trust."
                 )
             elif path.is_file():
-                yield Checkpoint(path, self._trust_checkpoint, of_name[path.name])
+                yield Checkpoint(path, self._trusted, of_name[path.name])
             else:
                 self._warn(f"passing over {path}: it {no_file(path)}.")
 

@@ -33,8 +33,7 @@ class RunFolder:
     """The folder of one run. Rank 0 creates it; every rank knows its path.
 
     It holds `manifest.json`, `config.yaml`, `metrics.jsonl`, `checkpoints/` with their index
-    `checkpoints.json`, `logs/rank_N.log`, and what the writers add. `logs` may be a link to another
-    folder.
+    `checkpoints.json`, `logs/rank_N.log`, and what the writers add.
     """
 
     def __init__(self, path: Path) -> None:
@@ -50,21 +49,10 @@ class RunFolder:
         """The manifest."""
         return self.path / "manifest.json"
 
-    def log_file(self, rank: int, elsewhere: str | None = None) -> Path:
-        """Path of a rank's log. Creates its folder: a node may not share the disk of rank 0.
-
-        Args:
-            rank: the global rank.
-            elsewhere: the option `rank_log_dir`.
-        """
+    def log_file(self, rank: int) -> Path:
+        """Path of a rank's log. Creates its folder: a node may not share the disk of rank 0."""
         folder = self.path / "logs"
-        # Below the other folder, the same path as below the log root: runs stay apart.
-        below = Path(elsewhere or "").expanduser().resolve().joinpath(*self.path.parts[-3:])
-        if elsewhere is not None and below != self.path:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with contextlib.suppress(FileExistsError):  # Another rank was first.
-                folder.symlink_to(below)
-        folder.resolve().mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         return folder / f"rank_{rank}.log"
 
     def write_manifest(self, manifest: Mapping[str, Any]) -> None:

@@ -61,7 +61,7 @@ def differing(runs: Sequence[RankRun]) -> list[str]:
 
 def plan_for(options: Mapping[str, Any], environ: Mapping[str, str]) -> Plan:
     """Plan a distributed run on the CPU for ranks that already exist."""
-    for name in ("launcher", "nnodes", "nproc_per_node", "num_gpus"):
+    for name in ("launcher", "nnodes", "nproc_per_node"):
         if options.get(name) is not None:
             raise UsageError(f"{name}={options[name]}: a fake world has its ranks. Leave it out.")
     chosen = {"writers": (), **options, "distributed": True}

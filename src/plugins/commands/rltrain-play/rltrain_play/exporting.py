@@ -113,7 +113,7 @@ def choose_files(
     if output is None:
         folder = (trained.run or trained.checkpoint.path.parent) / "exported"
         if trained.run is not None:
-            check_inside(trained.run, folder, bool(trained.options.get("trust_run")))
+            check_inside(trained.run, folder, bool(trained.options.get("trust")))
         files = {format: folder / f"policy{exporter.formats[format]}" for format in chosen}
     else:
         files = {chosen[0]: _named(output, chosen, exporter)}

@@ -23,7 +23,7 @@ def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
     """
     config = session.config
     assert session.checkpoint is not None, "the policy was loaded from it"
-    checkpoint = Checkpoint(session.checkpoint, config.trust_checkpoint)
+    checkpoint = Checkpoint(session.checkpoint, config.trust)
     spaces = session.env.single_observation_space
     groups = getattr(spaces, "spaces", None) or dict.fromkeys(module.inputs, spaces)
     observations = {

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
+from typing import Any
 
+from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import CommandSpec, ObserverSpec, Refusal, Spec
 
 NO_ENCODER = Refusal(
-    name="--video (or --observer video)",
+    name="--observer video",
     applies=lambda config, task: importlib.util.find_spec("imageio_ffmpeg") is None,
     reason="the package imageio-ffmpeg, which encodes videos, is not installed.",
     instead='pip install "rltrain[video]", or train without videos.',
@@ -41,8 +44,21 @@ def rltrain_provides() -> list[Spec]:
             name="video",
             factory="rltrain_play.video.observer:VideoObserver",
             options="rltrain_play.video.observer:VideoOptions",
-            summary="videos of rank 0's environments; --video chooses it too",
+            summary="videos of rank 0's environments",
             renders=True,
             refuses=(NO_ENCODER,),
         ),
     ]
+
+
+@hookimpl
+def rltrain_dialect() -> Dialect:
+    """Take Isaac Lab's and mjlab's flags of videos of training."""
+    return Dialect(program="Isaac Lab and mjlab", add_flags=_add_flags)
+
+
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    hidden: dict[str, Any] = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
+    parser.add_argument("--video", dest="observers", action="append_const", const="video", **hidden)
+    for name in ("length", "interval"):
+        parser.add_argument(f"--video-{name}", dest=f"video.{name}", type=int, **hidden)

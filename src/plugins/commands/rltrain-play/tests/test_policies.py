@@ -49,7 +49,7 @@ def session(run):
 def test_of_plugins_options_those_of_the_library_and_the_suite_are_the_policys(run):
     config = run / "config.yaml"
     config.write_text(f"{config.read_text()}stub:\n  size: 1\nconsole:\n  width: 2\n")
-    options = find_trained(str(run), None, {"trust_run": True}).options
+    options = find_trained(str(run), None, {"trust": True}).options
     assert options["stub.size"] == 1
     assert "console.width" not in options
 

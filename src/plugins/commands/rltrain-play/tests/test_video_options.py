@@ -12,118 +12,37 @@ import stub_plugin
 from test_resuming import begun
 
 from rltrain.cli.main import main
-from rltrain.cli.train import separate
 from rltrain.errors import UsageError
 from rltrain.options import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.resuming import with_options_of_run
 from rltrain.plan.table import plan_table
 from rltrain.specs import SuiteSpec
-from rltrain_play.video.observer import VideoOptions
 
 __all__ = ["begun"]
 
 
-def asked(options):
-    """Return the observers and the options of plugins that some options come to."""
-    found = RunOptions.from_mapping(options)
-    return found.observers, found.plugins
-
-
 @pytest.mark.parametrize(
-    ("options", "observers", "plugins"),
+    ("typed", "observers", "video"),
     [
-        ({"video": True}, ("video",), {}),
-        ({"video": True, "observers": ["watcher"]}, ("watcher", "video"), {}),
-        ({"video": True, "observers": ["video"]}, ("video",), {}),
-        ({"video": True, "video_length": "5"}, ("video",), {"video": {"length": 5}}),
-        (
-            {"observers": "video", "video_length": 5, "video.interval": 7},
-            ("video",),
-            {"video": {"length": 5, "interval": 7}},
-        ),
-        (
-            {"video": True, "video_length": 5, "video.length": 5},
-            ("video",),
-            {"video": {"length": 5}},
-        ),
-        ({"observers": "video", "video": {"length": 5}}, ("video",), {"video": {"length": 5}}),
-        ({"video": True, "csv": {"flush": 2}}, ("video",), {"csv": {"flush": 2}}),
-        # As in the files that older versions wrote into run folders.
-        ({"video": False, "video_length": 5, "video_interval": 7}, (), {}),
-        ({"video_length": 5}, (), {}),
+        ("", ("watcher",), {"interval": 9}),
+        ("--observer watcher video", ("watcher", "video"), {"interval": 9}),
+        ("--observer watcher --observer video", ("watcher", "video"), {"interval": 9}),
+        ("--video", ("video",), {"interval": 9}),
+        ("--video True --observer watcher", ("video", "watcher"), {"interval": 9}),
+        ("--video False", ("watcher",), {"interval": 9}),
+        ("--video --video_length 6", ("video",), {"interval": 9, "length": 6}),
+        ("--video video.length=6", ("video",), {"interval": 9, "length": 6}),
+        ("--video-interval 5", ("watcher",), {"interval": 5}),
     ],
 )
-def test_the_flags_choose_the_observer_and_set_its_options(options, observers, plugins):
-    assert asked(options) == (observers, plugins)
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (
-            {"video": True, "video_length": 5, "video.length": 6},
-            "--video-length 5 and video.length=6 contradict each other. Give one of the two.",
-        ),
-        (
-            {"observers": "video", "video_interval": 5, "plugins": {"video": {"interval": 6}}},
-            "--video-interval 5 and video.interval=6 contradict each other",
-        ),
-        (
-            {"observers": "video", "video": False},
-            "--video False and --observer video contradict each other",
-        ),
-        ({"video_length": 0}, "--video-length 0: must be at least 1"),
-        ({"video": "yes"}, "--video yes: must be true or false"),
-    ],
-)
-def test_what_is_wrong_or_contradicts_is_refused(options, said):
-    with pytest.raises(UsageError) as caught:
-        RunOptions.from_mapping(options)
-    assert said in str(caught.value)
-
-
-def test_the_help_of_the_flags_has_the_observers_defaults(capsys):
-    options = vars(VideoOptions())
-    with pytest.raises(SystemExit):
-        main(["train", "--help-all"])
-    shown = " ".join(capsys.readouterr().out.split())
-    for name, default in options.items():
-        assert f"video.{name}=N ({default})" in shown
-
-
-# On the command line, beside a file
-
-
-FILES = {
-    "flags": "video: true\nvideo_length: 5\n",
-    "observer": "observers: [watcher, video]\nvideo: {length: 5, interval: 9}\n",
-    "none": "video: false\nvideo_length: 5\nobservers: [watcher]\n",
-}
-
-
-@pytest.mark.parametrize(
-    ("file", "typed", "observers", "video"),
-    [
-        ("flags", "", ("video",), {"length": 5}),
-        ("flags", "--video-length 6", ("video",), {"length": 6}),
-        ("flags", "video.length=6", ("video",), {"length": 6}),
-        ("flags", "--video False", (), None),
-        ("flags", "--observer watcher", ("watcher", "video"), {"length": 5}),
-        ("observer", "", ("watcher", "video"), {"length": 5, "interval": 9}),
-        ("observer", "--video", ("watcher", "video"), {"length": 5, "interval": 9}),
-        ("observer", "--video-length 6", ("watcher", "video"), {"length": 6, "interval": 9}),
-        ("observer", "--video False", ("watcher",), None),
-        ("none", "", ("watcher",), None),
-        ("none", "--video True", ("watcher", "video"), {"length": 5}),
-        ("none", "--observer video", ("video",), {"length": 5}),
-    ],
-)
-def test_the_command_line_wins_over_the_file(tmp_path, monkeypatch, file, typed, observers, video):
+def test_flags_of_isaac_lab_and_mjlab_choose_the_observer(
+    tmp_path, monkeypatch, typed, observers, video
+):
     import rltrain.plan.resolve
 
     config = tmp_path / "run.yaml"
-    config.write_text(FILES[file])
+    config.write_text("observers: [watcher]\nvideo: {interval: 9}\n")
     seen = []
 
     def plan(options):
@@ -135,8 +54,9 @@ def test_the_command_line_wins_over_the_file(tmp_path, monkeypatch, file, typed,
     assert [(one.observers, one.plugins.get("video")) for one in seen] == [(observers, video)]
 
 
-def test_an_override_of_the_observer_is_not_a_value_of_its_flag():
-    assert separate(["--video", "video.length=5"]) == (["--video"], ["video.length=5"])
+def test_a_wrong_length_is_refused(capsys):
+    assert main(["--video-length", "long"]) == 2
+    assert "--video-length: invalid int value: 'long'" in capsys.readouterr().err
 
 
 # In the plan
@@ -156,7 +76,7 @@ def plan(stub, monkeypatch):
 
 def test_the_resolved_run_renders_for_an_observer_that_asks_for_it(plan):
     assert not plan(observers=["watcher"]).config.renders
-    config = plan(observers=["watcher"], video=True, video_length=5).config
+    config = plan(observers=["watcher", "video"], **{"video.length": 5}).config
     assert config.renders
     assert config.observers == ("watcher", "video")
     assert config.plugins == {"video": {"length": 5}}
@@ -165,7 +85,7 @@ def test_the_resolved_run_renders_for_an_observer_that_asks_for_it(plan):
 def test_the_plan_tells_of_videos(plan):
     assert "observers     none" in plan_table(plan())
     assert "observers     watcher, video (length 5, interval 2000)" in plan_table(
-        plan(observers=["watcher"], video=True, video_length=5)
+        plan(observers=["watcher", "video"], **{"video.length": 5})
     )
 
 
@@ -183,17 +103,15 @@ def test_the_plan_tells_of_videos(plan):
 )
 def test_the_observers_options_are_checked(plan, options, said):
     with pytest.raises(UsageError) as caught:
-        plan(video=True, **options)
+        plan(observers=["video"], **options)
     assert str(caught.value) == said
 
 
-@pytest.mark.parametrize("options", [{"video": True}, {"observers": ["video"]}])
-def test_a_suite_that_does_not_render_is_refused(stub, options):
+def test_a_suite_that_does_not_render_is_refused(stub):
     with pytest.raises(UsageError) as caught:
-        make_plan({**stub.OPTIONS, **options}, {})
+        make_plan({**stub.OPTIONS, "observers": ["video"]}, {})
     assert str(caught.value).startswith(
-        "--video (or --observer video): the suite stubs does not render its environments. Leave it "
-        "out."
+        "--observer video: the suite stubs does not render its environments. Leave it out."
     )
 
 
@@ -219,7 +137,7 @@ def test_what_this_machine_cannot_draw_is_refused(stub, site):
         """,
     )
     options = {**stub.OPTIONS, "observers": ["video"]}
-    with pytest.raises(UsageError, match=r"video\): gl is not installed\. Install it, or leave it"):
+    with pytest.raises(UsageError, match=r"video: gl is not installed\. Install it, or leave it"):
         make_plan({**options, "task": "See-v0"}, {})
     assert make_plan({**options, "task": "SeeAll-v0"}, {}).config.renders
 
@@ -242,8 +160,8 @@ def test_another_observer_that_renders_is_refused_by_its_own_name(stub, site):
 
 def test_without_its_encoder_the_plan_says_what_to_install(plan, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r'observer video\): .* pip install "rltrain\[video\]"'):
-        plan(video=True)
+    with pytest.raises(UsageError, match=r'observer video: .* pip install "rltrain\[video\]"'):
+        plan(observers=["video"])
 
 
 def test_plugins_video_lists_the_options(capsys):
@@ -267,6 +185,6 @@ def test_a_run_that_goes_on_keeps_its_options_of_videos(begun):
     run = begun(1)
     with (run / "config.yaml").open("a") as file:
         file.write("video: {length: 7, interval: 9}\n")
-    of_run = with_options_of_run({"resume": str(run), "video_length": 8})[0]
-    given = RunOptions.from_mapping({**of_run, "video": True}).plugins
+    of_run = with_options_of_run({"resume": str(run), "video.length": 8})[0]
+    given = RunOptions.from_mapping(of_run).plugins
     assert given == {"video": {"length": 8, "interval": 9}}

@@ -73,7 +73,7 @@ def test_a_node_is_filled_before_the_next(plan):
 @pytest.mark.parametrize(
     ("words", "more", "said"),
     [
-        (("--num-gpus", "2"), {}, "--num-gpus: --ranks sets it. Leave it out."),
+        (("--num-gpus", "2"), {}, "--nproc-per-node: --ranks sets it. Leave it out."),
         (("--log-root", "x"), {}, "--log-root: --output names the folder of all runs"),
         (("--resume", "x"), {}, "--resume: each run is a new one"),
         (("--seed", "-1"), {}, "--seed -1: give the first seed"),

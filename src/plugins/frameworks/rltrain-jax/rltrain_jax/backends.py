@@ -137,17 +137,21 @@ def without_proxy(host: str, environ: MutableMapping[str, str]) -> None:
 def coordinator(config: Placement, environ: Mapping[str, str]) -> tuple[str, int]:
     """Return host and port of jax's coordinator.
 
-    The user's --coordinator-address, or else MASTER_ADDR and MASTER_PORT, which the launcher or
-    the plan has set.
+    The user's --master-addr and --master-port, or else MASTER_ADDR and MASTER_PORT, which the
+    launcher or the plan has set.
     """
-    if config.coordinator_address is not None:
-        return config.master_addr, config.master_port
+    own = config.master_addr, config.master_port
+    is_given = own != (Placement.master_addr, Placement.master_port)
     host, port = environ.get("MASTER_ADDR"), environ.get("MASTER_PORT", "")
     if not host or not port.isdecimal():
+        if is_given:
+            return own
         raise UsageError(
             "MASTER_ADDR and MASTER_PORT are not set, so jax's ranks cannot find each other. Set "
-            "them on every rank, or add --coordinator-address HOST:PORT."
+            "them on every rank, or add --master-addr HOST --master-port PORT."
         )
+    if is_given and own != (host, int(port)):
+        return own
     # torchrun's own store listens on the port itself.
     return host, int(port) + (environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True")
 

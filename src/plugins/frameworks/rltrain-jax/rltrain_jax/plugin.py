@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
+from rltrain.dialects import Dialect
+from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import BackendSpec, Checkup, ClusterSpec, GradientSyncSpec, LauncherSpec, Spec
 from rltrain_jax.clusters import skrl_jax
@@ -74,3 +77,19 @@ def rltrain_checkup() -> Checkup:
     return Checkup(
         facts={"jax": "rltrain_jax.devices:about"}, remedies={"jax-cuda": NCCL_FALLBACKS}
     )
+
+
+@hookimpl
+def rltrain_dialect() -> Dialect:
+    """Take the address of jax's coordinator, as skrl's launcher and Isaac Lab's do."""
+    return Dialect(program="jax", flags={"--coordinator-address": _master})
+
+
+def _master(value: str) -> list[str]:
+    found = re.fullmatch(r"(\[[^\[\]]+\]|[^:\[\]]+):(\d+)", value)
+    if found is None:
+        raise UsageError(
+            f"--coordinator-address {value}: must be HOST:PORT, such as 10.0.0.1:29500 or "
+            "[::1]:29500."
+        )
+    return [f"--master-addr={found[1]}", f"--master-port={found[2]}"]

@@ -71,13 +71,11 @@ def test_the_coordinator_avoids_the_port_on_which_torchrun_listens():
 
 
 def test_a_coordinator_that_the_user_names_comes_first():
-    named = make_config(
-        framework="jax", coordinator_address="[::1]:2345", master_addr="::1", master_port=2345
-    )
-    assert coordinator(named, MASTER) == ("::1", 2345)
+    named = make_config(framework="jax", master_addr="::1", master_port=2345)
+    assert coordinator(named, MASTER) == coordinator(named, {}) == ("::1", 2345)
 
 
 @pytest.mark.parametrize("variables", [{}, {"MASTER_ADDR": "a"}, {**MASTER, "MASTER_PORT": "x"}])
 def test_without_an_address_there_is_an_error(variables):
-    with pytest.raises(UsageError, match=r"MASTER_ADDR and MASTER_PORT are not set.*--coordinator"):
+    with pytest.raises(UsageError, match=r"MASTER_ADDR and MASTER_PORT are not set.*--master-addr"):
         coordinator(ON_JAX, variables)

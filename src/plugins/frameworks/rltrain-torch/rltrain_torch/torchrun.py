@@ -57,6 +57,11 @@ _SETTINGS = [
         ("--monitor-interval",), _interval, "not used; a failed rank is noticed within 0.1 s."
     ),
     _Setting(("--start-method",), _method, "not used, nor by torchrun when it starts a script."),
+    _Setting(
+        ("--log-dir", "--torchrunx-log-dir", "--rank-log-dir"),
+        str,
+        "not used; the ranks' logs are in the run folder, below --log-root.",
+    ),
     _Setting(("--role",), str, "not used; all ranks have the same role."),
 ]
 
@@ -88,6 +93,11 @@ _REFUSED = refusals(
             "duplicate-stdout-filters duplicate-stderr-filters",
             "everything that a rank prints is in its log.",
             "Leave it out, and search the logs.",
+        ),
+        (
+            "virtual-local-rank",
+            "the ranks of this node share their view of the GPUs.",
+            _BY_TORCHRUN,
         ),
         (
             "event-log-handler logs-specs numa-binding shutdown-timeout signals-to-handle",
@@ -210,8 +220,14 @@ def _check_rendezvous(given: Mapping[str, str], comes_and_goes: bool) -> None:
         raise UsageError(f"--rdzv-endpoint {endpoint}: must be HOST:PORT, such as 10.0.0.1:29500.")
 
 
+def _of_gpus(value: str) -> list[str]:
+    """Return Isaac Lab's --num-gpus: a number of ranks with a GPU each, gpu, cpu or auto."""
+    return [f"--nproc-per-node={value}", *(["--device=cuda"] if value.isdecimal() else [])]
+
+
 DIALECT = Dialect(
     program="torchrun",
+    flags={"--num-gpus": _of_gpus},
     hands_over=_hands_over,
     refuses=_REFUSED,
     add_flags=_add_flags,

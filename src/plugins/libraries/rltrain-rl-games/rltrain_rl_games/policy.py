@@ -96,7 +96,7 @@ def load_policy(session: Session) -> RlGamesPolicy:
     assert path is not None, "a policy is loaded from a checkpoint"
     params = copy.deepcopy(dict(session.config.agent["params"]))
     conversion = adapted_env(session.env, params).conversion
-    weights = read_checkpoint(path, "cpu", session.config.trust_checkpoint)
+    weights = read_checkpoint(path, "cpu", session.config.trust)
     # Weights are drawn, only to be replaced: the generator stays where it is.
     with fitting(path), _quiet(), torch.random.fork_rng(devices=[]):
         actor = build_actor(params, conversion)

@@ -115,7 +115,7 @@ class RunAgent(AgentFixes):
         """Load a checkpoint to this rank's device."""
         world, config = self.session.world, self.session.config
         with fitting(Path(fn)):
-            state = load_checkpoint(fn, world.device, config.trust_checkpoint)
+            state = load_checkpoint(fn, world.device, config.trust)
             state = upgrade_checkpoint(state)
             check_algorithm(state, self.CHECKPOINT_KEYS)
             with as_given(self.session, self, RESTORED):

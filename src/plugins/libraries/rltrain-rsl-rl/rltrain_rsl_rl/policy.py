@@ -122,9 +122,7 @@ def _weights(session: Session, role: str) -> Mapping[str, torch.Tensor]:
     """Return the acting model's part of the session's checkpoint."""
     path = session.checkpoint
     assert path is not None, "the caller names a checkpoint"
-    state = upgrade_checkpoint(
-        read_checkpoint(path, session.world.device, session.config.trust_checkpoint)
-    )
+    state = upgrade_checkpoint(read_checkpoint(path, session.world.device, session.config.trust))
     key = f"{role}_state_dict"
     if key in state:
         weights: Mapping[str, torch.Tensor] = state[key]

@@ -129,7 +129,7 @@ class SessionRunner(OnPolicyRunner):
         # rsl_rl saves the index of the last finished iteration, and would repeat that iteration. A
         # checkpoint that contains only the teacher leaves the index unchanged.
         self.current_learning_iteration = -1
-        trusted, device = self.session.config.trust_checkpoint, self.session.world.device
+        trusted, device = self.session.config.trust, self.session.world.device
         saved = upgrade_checkpoint(read_checkpoint(checkpoint, device, trusted))
         with fitting(checkpoint):
             # rsl_rl's own loader runs whatever code a file names.

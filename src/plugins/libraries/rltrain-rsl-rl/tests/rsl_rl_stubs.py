@@ -98,6 +98,7 @@ class LocalSession:
         self.world = world or World()
         self.group = group or SingleProcess("cpu")
         self.config = make_config(library="rsl_rl", agent=agent or small_agent(), **config)
+        folder.mkdir(parents=True, exist_ok=True)
         self.run_folder = RunFolder(folder)
         self.env = CountedEnv(env or PointEnv(), seed)
         self.checkpoint = checkpoint

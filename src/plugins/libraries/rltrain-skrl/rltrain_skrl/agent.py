@@ -222,7 +222,7 @@ class SessionAgent(ABC):
     def resume(self, path: Path) -> None:
         """Load a checkpoint of skrl. Every rank does."""
         saved, known = (
-            self.read(path, self._session.config.trust_checkpoint),
+            self.read(path, self._session.config.trust),
             self.checkpoint_modules,
         )
         with fitting(path):

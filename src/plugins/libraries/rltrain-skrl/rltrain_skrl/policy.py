@@ -50,7 +50,7 @@ class SkrlPolicy(ABC):
         self._actor = self.actor_class(self._spaces, self._options, session.world.device)
         self.groups = self._actor.groups
         check_framework(path, self._actor.framework)
-        saved = self.read(path, session.config.trust_checkpoint)
+        saved = self.read(path, session.config.trust)
         modules = set(self._actor.agent.checkpoint_modules)
         with fitting(path):
             saved, lacking = rename_parts(saved, modules)

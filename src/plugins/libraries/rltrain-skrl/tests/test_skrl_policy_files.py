@@ -193,8 +193,8 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path):
     torch.save({**torch.load(trained("ppo")[2], weights_only=True), "more": Path("x")}, path)
     text = refusal(CASES["ppo"], path)
     assert text.startswith(f"--checkpoint {path}: loading it would run code (pathlib.")
-    assert "--trust-checkpoint" in text
-    assert "has more" in refusal(CASES["ppo"], path, trust_checkpoint=True)
+    assert "--trust" in text
+    assert "has more" in refusal(CASES["ppo"], path, trust=True)
 
 
 def test_agents_that_are_not_adapted_are_named():

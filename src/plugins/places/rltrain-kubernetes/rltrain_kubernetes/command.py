@@ -91,12 +91,12 @@ class ManifestCommand:
     r"""Write a Kubernetes manifest that trains: the run's own flags follow the --.
 
     The run is checked like any other before anything is written. --nnodes becomes the number of
-    pods, --num-gpus (or --nproc-per-node) the GPUs that each requests. Libraries, suites and files
+    pods, --nproc-per-node the GPUs that each requests. Libraries, suites and files
     of options are looked up here: use an environment like the image's, or the image itself.
 
     Examples:
       rltrain manifest --kind trainjob --name walk --image IMAGE --volume runs:/runs \
-        --output walk.yaml -- --library rsl_rl --distributed --nnodes 2 --num-gpus 4
+        --output walk.yaml -- --library rsl_rl --distributed --nnodes 2 --nproc-per-node 4
       kubectl apply -f walk.yaml
 
     Kinds:

@@ -15,8 +15,8 @@ _MEET = "Kubernetes numbers the pods, and they meet at the first one."
 _REFUSED = {
     **dict.fromkeys(scoped(RunOptions, Scope.MEETING), _MEET),
     "launcher": "Kubernetes starts the nodes, and the backend's own launcher the ranks of each.",
-    "gpu_ids": "a pod sees only the GPUs that it requests. Give --num-gpus N, or for the CPU "
-    "--device cpu.",
+    "gpu_ids": "a pod sees only the GPUs that it requests. Give --nproc-per-node N, and for the "
+    "CPU --device cpu.",
 }
 """Options that a pod must not have, and why."""
 
@@ -49,7 +49,7 @@ def read_inside(words: Sequence[str], volume: str | None, name: str, restarts: i
     if not words:
         raise UsageError(
             "No run is given. Write its flags after --, as in: rltrain manifest ... -- --library "
-            "rsl_rl --distributed --nnodes 2 --num-gpus 4"
+            "rsl_rl --distributed --nnodes 2 --nproc-per-node 4"
         )
     if words[0] == "rltrain":
         raise UsageError("rltrain: leave it out. Only the run's flags follow the --.")
@@ -77,8 +77,6 @@ def read_inside(words: Sequence[str], volume: str | None, name: str, restarts: i
 
 def _gpus(asked: RunOptions) -> int:
     """Return how many GPUs a pod needs, unless the run is on the CPU."""
-    if asked.num_gpus is not None:
-        return asked.num_gpus
     if isinstance(asked.nproc_per_node, int):
         return asked.nproc_per_node
     if not asked.distributed:
@@ -86,8 +84,8 @@ def _gpus(asked: RunOptions) -> int:
     given = "" if asked.nproc_per_node is None else f" {asked.nproc_per_node}"
     what = f"--nproc-per-node{given}" if given else "--distributed"
     raise UsageError(
-        f"{what}: a manifest requests a number of GPUs for each node. Give --num-gpus N, or for "
-        "the CPU --nproc-per-node N --device cpu."
+        f"{what}: a manifest requests a number of GPUs for each node. Give --nproc-per-node "
+        "N, and for the CPU --device cpu."
     )
 
 

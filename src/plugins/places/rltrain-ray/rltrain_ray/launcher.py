@@ -114,7 +114,7 @@ def _reserved(config: Placement, options: RayOptions) -> Iterator[PlacementGroup
             raise UsageError(
                 f"--launcher ray: the run needs {asked}, and Ray did not have that free within "
                 f"{config.join_timeout} s (--join-timeout). Its nodes have {there}. Ask for less "
-                "with --nnodes, --num-gpus or --nproc-per-node, or add nodes."
+                "with --nnodes or --nproc-per-node, or add nodes."
             ) from None
         yield group
     finally:

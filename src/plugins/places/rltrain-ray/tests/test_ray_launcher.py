@@ -44,7 +44,7 @@ def test_a_node_asks_for_its_ranks(kind, cpus, expected):
 
 
 def test_a_run_on_gpus_is_planned_where_there_are_none():
-    plan = make_plan({**RUN, "num_gpus": 4}, {})
+    plan = make_plan({**RUN, "nproc_per_node": 4, "device": "cuda"}, {})
     assert "4 on each of 2 nodes, which ray starts" in plan_table(plan)
 
 

@@ -80,7 +80,7 @@ def test_what_slurm_decides_cannot_be_set(option):
 
 
 def test_a_job_on_gpus_is_planned_where_there_are_none():
-    plan = make_plan({**RUN, "num_gpus": 4, "slurm.time": "4:00:00"}, {})
+    plan = make_plan({**RUN, "nproc_per_node": 4, "device": "cuda", "slurm.time": "4:00:00"}, {})
     assert "4 on each of 2 nodes, which slurm starts" in plan_table(plan)
     options = SlurmOptions(time="4:00:00", cpus_per_rank=8, sbatch=["--constraint=a100"])
     asked = job_parameters(plan.config, options)

@@ -140,9 +140,8 @@ def test_training_is_the_same_with_videos(task, tmp_path):
             max_iterations=2,
             agent={"num_steps_per_env": 16},
             env={"max_episode_length" if "rltrain" in task else "max_episode_steps": 6},
-            video=video,
-            video_length=5,
-            video_interval=20,
+            observers=["video"] if video else [],
+            **({"video": {"length": 5, "interval": 20}} if video else {}),
             writers=[],
             log_root=str(tmp_path / str(video)),
         )

@@ -171,7 +171,6 @@ def _find(own: PlayOptions, options: Mapping[str, Any]) -> _Cast:
     found = options_of_run(run.path, options)
     if not own.follow:
         return _Cast(found, run=run.path)
-    found |= {"trust_checkpoint": True} if found.get("trust_run") else {}
     follower = Follower(run)
     first = follower.look()
     if first is None:
@@ -234,7 +233,7 @@ def _recorder(env: Any, cast: _Cast, own: PlayOptions) -> Recorder:
     from rltrain_play.video.recorder import Recorder, frames_per_second
 
     if cast.run is not None:
-        check_inside(cast.run, cast.videos, bool(cast.options.get("trust_run")))
+        check_inside(cast.run, cast.videos, bool(cast.options.get("trust")))
     of = cast.trained.checkpoint.path.stem if cast.trained else own.agent
     names = itertools.chain([f"play-{of}"], (f"play-{of}-{count}" for count in itertools.count(2)))
     name = next(name for name in names if not (cast.videos / f"{name}.mp4").exists())

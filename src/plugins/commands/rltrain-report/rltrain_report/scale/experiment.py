@@ -26,7 +26,7 @@ _UNREADABLE = (OSError, ValueError, LookupError, AttributeError, TypeError)
 """What reading it may raise, if somebody else wrote it."""
 
 _OURS = {
-    **dict.fromkeys(("nproc_per_node", "num_gpus"), "--ranks sets it"),
+    "nproc_per_node": "--ranks sets it",
     **dict.fromkeys(scoped(RunOptions, Scope.ORIGIN), "each run is a new one"),
     **dict.fromkeys(scoped(RunOptions, Scope.OUTPUT), "--output names the folder of all runs"),
     "node_rank": "rltrain scale sets it",
