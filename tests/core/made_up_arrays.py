@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import pickle
-
 import numpy as np
 
 
@@ -63,16 +60,3 @@ class MadeUpArrays:
 
     def compile(self, function):
         return np.errstate(all="ignore")(function)
-
-
-def pickled_by_0_1(state, by_framework) -> bytes:
-    """Return a state as version 0.1 wrote it, with a framework's arrays kept apart."""
-
-    class Pickler(pickle.Pickler):
-        def persistent_id(self, obj):
-            found = [name for name, arrays in by_framework.items() if arrays.owns(obj)]
-            return (found[0], *by_framework[found[0]].to_host(obj)) if found else None
-
-    file = io.BytesIO()
-    Pickler(file, protocol=5).dump(state)
-    return file.getvalue()

@@ -119,22 +119,14 @@ def test_a_state_that_would_run_code_is_refused_unless_it_is_trusted(folder, tmp
     assert planted.file.exists()
 
 
-def test_a_state_without_a_digest_needs_trust(folder):
-    """Versions before 0.2 wrote such states."""
-    path = save(folder, "a.pth", "weights")
-    state_of(path).write_bytes(pickle.dumps(made_state(3)))
-    with pytest.raises(UsageError, match=r"has no digest.*add --trust\.$"):
-        Checkpoint(path).check()
-    assert Checkpoint(path, trusted=True).state["iteration"] == 3
-
-
 def test_a_pickled_state_with_its_digest_is_refused(folder, tmp_path):
     """Somebody who can compute a digest wrote it."""
     path = save(folder, "a.pth", "weights")
     planted = Planted(tmp_path)
     with_digest(state_of(path), pickle.dumps(made_state(3, more=planted)))
-    with pytest.raises(UsageError, match="run code"):
-        Checkpoint(path).check()
+    for trusted in (False, True):
+        with pytest.raises(UsageError, match="is not what was written"):
+            Checkpoint(path, trusted=trusted).check()
     assert not planted.file.exists()
 
 

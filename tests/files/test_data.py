@@ -10,7 +10,7 @@ import random
 
 import numpy as np
 import pytest
-from made_up_arrays import MadeUpArrays, Tensor, pickled_by_0_1, tensor
+from made_up_arrays import MadeUpArrays, Tensor, tensor
 
 from rltrain.files.bounds import MalformedData, UnsafePickle
 from rltrain.files.data import pack_object, pack_state, unpack_object, unpack_state
@@ -177,18 +177,6 @@ def test_a_state_may_have_any_object_for_a_reader_who_trusts_its_writer():
     with pytest.raises(UnsafePickle, match=r"pathlib\.[\w.]*Path"):
         loads(packed, "cpu")
     assert unpack_state(packed, "cpu", ARRAYS, trusted=True) == {"x": pathlib.Path("y"), "n": 1}
-
-
-def test_states_of_version_0_1_are_read_for_who_trusts_their_writer():
-    """They were pickled, with a framework's arrays kept apart."""
-    pickled = pickled_by_0_1(state([1.0, 2.0]), ARRAYS)
-    with pytest.raises(UnsafePickle):
-        unpack_state(pickled, "cpu", ARRAYS)
-    back = unpack_state(pickled, "cpu", ARRAYS, trusted=True)
-    assert isinstance(back["a"], Tensor)
-    assert back["a"].tolist() == [1.0, 2.0]
-    assert (back["b"][1] == [1.0, 2.0]).all()
-    assert back["c"] == ("x", 1, None)
 
 
 HEADS = [

@@ -22,14 +22,13 @@ from rltrain.files.bounds import (
     MalformedData,
     UnsafePickle,
     dtype_of,
-    load_trusted,
     make_generator,
     name_of,
     parse_json,
 )
 
 _MARK = b"\x01"
-"""The first byte; pickles, which version 0.1 wrote, begin with another."""
+"""The first byte."""
 
 _HEAD = 8  # Bytes of the header's length.
 
@@ -96,16 +95,10 @@ def unpack_state(
         trusted: whether to build pickled objects, which may run any code.
 
     Raises:
-        UnsafePickle: it is not trusted, and is or has a pickled object.
+        UnsafePickle: it is not trusted, and has a pickled object.
         MalformedData: it is not a state, or has arrays of a framework that is not there.
-        pickle.UnpicklingError: version 0.1 wrote it, and it is damaged.
     """
-    unpacker = _Unpacker(packed, device, arrays, trusted)
-    if packed[:1] == pickle.PROTO:
-        if not trusted:
-            raise UnsafePickle("a pickled state")
-        return load_trusted(packed, unpacker.on_device)
-    return unpacker.unpack()
+    return _Unpacker(packed, device, arrays, trusted).unpack()
 
 
 def _refuse(obj: Any) -> bytes:
@@ -221,7 +214,7 @@ class _Unpacker:
                 return make_generator(self._obj(content))
             case "on":
                 framework, on_host, array = content
-                return self.on_device((framework, self._obj(array), on_host))
+                return self._on_device(framework, self._obj(array), on_host)
             case "object":
                 what, size = content
                 pickled = self._take(size)
@@ -242,9 +235,8 @@ class _Unpacker:
         buffer = self._take(math.prod(shape) * dtype.itemsize)
         return np.ndarray(shape, dtype, bytes(buffer), order=order).copy(order)
 
-    def on_device(self, saved: tuple[str, Any, bool]) -> Any:
+    def _on_device(self, framework: str, array: Any, on_host: bool) -> Any:
         """Return a framework's array, made of an array of numpy."""
-        framework, array, on_host = saved
         if framework not in self._arrays:
             lacking = f"The state has arrays of {framework}, and no installed backend handles them."
             raise MalformedData(lacking)

@@ -78,7 +78,6 @@ class EpisodeCounter:
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Continue from the state of another counter, which may have been on another device."""
-        # Checkpoints of version 0.1 hold zeros, too.
         kept = {name: value for name, value in state.items() if name not in _NOT_STATE}
         vars(self).update({name: self._viewed(value) for name, value in kept.items()})
 

@@ -7,7 +7,6 @@ import glob
 import hashlib
 import itertools
 import os
-import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -130,7 +129,7 @@ class Checkpoint:
                 raise ValueError("it has another length")
         except UnsafePickle as error:
             raise UsageError(f"--checkpoint {self.path}: {would_run_code(error)}") from error
-        except (OSError, ValueError, pickle.UnpicklingError) as error:
+        except (OSError, ValueError) as error:
             raise self._damaged(file.name, error) from error
         return file, state, begins
 
@@ -146,13 +145,6 @@ class Checkpoint:
                         return packed, file.tell()
                 raise ValueError("another digest")
         contents = read_bytes(path, _memory())
-        if contents[:1] == pickle.PROTO:
-            if self.trusted:
-                return contents, 0
-            raise UsageError(
-                f"--checkpoint {self.path}: {path.name} has no digest: a version before 0.2 wrote "
-                "it, or somebody else. If you trust who wrote it, add --trust."
-            )
         packed = contents[len(_BEFORE) + _DIGEST :]
         if contents[: -len(packed)] != _BEFORE + _digest(packed):
             raise ValueError("another digest")

@@ -112,7 +112,6 @@ _CONTENTS: Mapping[str, Callable[[Any], bool]] = {
         and _is_window(value.get("window"))
     ),
     "ranks": lambda value: isinstance(value, list) and all(map(_is_part, value)),
-    # Versions before 0.2 did not write it.
     "curricula": lambda value: value is None or _are_curricula(value),
     "agent": lambda value: value is None or isinstance(value, dict),
 }

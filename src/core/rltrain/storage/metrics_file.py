@@ -183,8 +183,7 @@ def _lines(run: Path) -> Iterator[dict[str, Any]]:
         text = read_bytes(run / METRICS, _LARGEST, run)
     except OSError as error:
         raise UsageError(
-            f"{run / METRICS}: {error.strerror or error}. {run} is no run folder, or that of a run "
-            "of rltrain before 0.2, which did not write this file."
+            f"{run / METRICS}: {error.strerror or error}. {run} is no run folder."
         ) from error
     for line in text.splitlines():
         with contextlib.suppress(ValueError, RecursionError):

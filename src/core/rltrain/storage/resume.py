@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 import socket
 import textwrap
 from collections.abc import Mapping
@@ -164,7 +163,7 @@ def _state_of_rank(
             raise ValueError("a part is missing")
     except UnsafePickle as error:
         raise UsageError(f"--checkpoint {checkpoint.path}: {would_run_code(error)}") from error
-    except (ValueError, LookupError, pickle.UnpicklingError) as error:
+    except (ValueError, LookupError) as error:
         raise UsageError(
             f"--checkpoint {checkpoint.path}: the state of rank {world.rank} beside it is not one "
             f"({error}). Without the folder `ranks` beside it, the run goes on from the checkpoint "

@@ -15,7 +15,7 @@ from typing import Any
 from rltrain.unpickling import UnsafePickle, would_run_code
 from rltrain_adapters.unpickling import ArrayType, Name, fill_array, load_data, scalar
 
-__all__ = ["as_file", "as_tensors", "load", "top_level_keys"]
+__all__ = ["as_file", "load", "top_level_keys"]
 
 _CORES = ("core", "_core")
 
@@ -207,24 +207,3 @@ def _otherwise(path: str) -> str | None:
         kind = "TorchScript"
     exported = f"it is an exported policy ({kind}). Name the checkpoint from which it was exported."
     return exported if kind else None  # Else what torch said of it stands.
-
-
-def as_tensors(state: Any, device: str) -> Any:
-    """Return a rank's saved state with its numpy arrays as tensors on the rank's device.
-
-    Version 0.1 saved arrays. Since then adapters save tensors, which need no conversion.
-
-    Args:
-        state: nested dicts, lists and tuples.
-        device: the rank's device.
-    """
-    import numpy as np
-    import torch
-
-    if isinstance(state, np.ndarray):
-        return torch.tensor(state, device=device)
-    if isinstance(state, dict):
-        return {name: as_tensors(item, device) for name, item in state.items()}
-    if isinstance(state, (list, tuple)):
-        return type(state)(as_tensors(item, device) for item in state)
-    return state

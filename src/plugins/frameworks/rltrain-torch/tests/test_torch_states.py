@@ -7,7 +7,6 @@ import pickle
 import numpy as np
 import pytest
 import torch
-from made_up_arrays import pickled_by_0_1
 
 from rltrain.data import pack_object, pack_state, unpack_state
 from rltrain.unpickling import UnsafePickle
@@ -41,13 +40,6 @@ def test_tensors_are_restored():
     same(back)
     back["a"] += 1.0  # Not a view of the file's memory.
     assert dumps(state([1.0, 2.0])) == dumps(state([1.0, 2.0])) != dumps(state([1.0, 3.0]))
-
-
-def test_tensors_of_version_0_1_are_read_for_who_trusts_their_writer():
-    pickled = pickled_by_0_1(state([1.0, 2.0]), ARRAYS)
-    with pytest.raises(UnsafePickle):
-        unpack_state(pickled, "cpu", ARRAYS)
-    same(unpack_state(pickled, "cpu", ARRAYS, trusted=True))
 
 
 def test_a_tensor_is_not_data_only():

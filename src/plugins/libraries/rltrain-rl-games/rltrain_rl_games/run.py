@@ -21,7 +21,6 @@ from rltrain_rl_games.checkpoints import (
 from rltrain_rl_games.keys import RESTORED
 from rltrain_rl_games.meters import PooledMeter, pool_meters
 from rltrain_rl_games.upstream import AgentFixes, load_checkpoint
-from rltrain_torch.checkpoints import as_tensors
 
 _RECORDED_BY_CORE = (
     "rewards",
@@ -162,9 +161,8 @@ class RunAgent(AgentFixes):
         self.restore_best_reward()
         # The state belongs to running episodes; these continue only if the environments do.
         if self.session.resuming_exactly:
-            device = self.session.world.device
             with fitting(self.session.checkpoint):
-                self.set_rank_state(as_tensors(self.session.rank_state, device))
+                self.set_rank_state(self.session.rank_state)
 
     def _end_epoch(self) -> None:
         last = None if self.max_epochs == -1 else self.max_epochs

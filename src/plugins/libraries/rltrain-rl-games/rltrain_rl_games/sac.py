@@ -24,7 +24,6 @@ from rltrain_rl_games.gradients import average_before_step
 from rltrain_rl_games.normalizer import PendingBatches, pool_pending, replace_normalizers
 from rltrain_rl_games.run import RunAgent
 from rltrain_rl_games.upstream import SacFixes
-from rltrain_torch.checkpoints import as_tensors
 from rltrain_torch.optimizers import watch_optimizer
 
 _STORED = ("obses", "next_obses", "actions", "rewards", "dones")
@@ -115,7 +114,7 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
         session = self.session
         saved = (session.rank_state or {}).get("replay_buffer")
         if saved is not None:
-            self.replay_buffer.set_state(as_tensors(saved, session.world.device))
+            self.replay_buffer.set_state(saved)
         if session.checkpoint and session.world.is_root and not len(self.replay_buffer):
             print(
                 "The replay buffer is not in the checkpoint, or not of this run's shape: it starts "

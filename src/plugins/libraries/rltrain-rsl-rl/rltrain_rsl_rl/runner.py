@@ -25,7 +25,7 @@ from rltrain_rsl_rl.older import ordered, upgrade_checkpoint
 from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of, set_observation_groups
 from rltrain_rsl_rl.ppo import SessionPPO
 from rltrain_rsl_rl.upstream import keep_dtypes, set_symmetry_defaults
-from rltrain_torch.checkpoints import as_file, as_tensors
+from rltrain_torch.checkpoints import as_file
 from rltrain_torch.policy import read_checkpoint
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class SessionRunner(OnPolicyRunner):
         self.alg.connect(self.session, self.cfg.get("torch_compile_mode"))
         if self.session.resuming_exactly:
             with fitting(self.session.checkpoint):
-                state = as_tensors(self.session.rank_state, self.session.world.device)
+                state = self.session.rank_state
                 self.alg.set_state(state["algorithm"])
                 self.env.set_state(state["env"])
 
