@@ -1,4 +1,4 @@
-"""--agent chooses among the sets of options that are registered with a task."""
+"""--agent-config chooses among the sets of options that are registered with a task."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def chosen(task=TASK, **options):
 
 @pytest.mark.parametrize("key", ["rsl_rl_distillation", "rsl_rl_distillation_cfg_entry_point"])
 def test_the_key_says_library_and_algorithm(key):
-    requested, task = chosen(agent_key=key)
+    requested, task = chosen(agent_config=key)
     assert (requested.library, requested.algorithm) == ("rsl_rl", "distillation")
     assert task == dataclasses.replace(TASK, agent="rsl_rl_distillation")
-    assert chosen(agent_key=key, library="rsl_rl", algorithm="Distillation")[1] == task
+    assert chosen(agent_config=key, library="rsl_rl", algorithm="Distillation")[1] == task
     assert chosen(library="skrl") == (RunOptions(library="skrl"), TASK)
 
 
@@ -40,21 +40,18 @@ def test_the_key_says_library_and_algorithm(key):
     ("options", "message"),
     [
         (
-            {"agent_key": "rsl_rl_destillation"},
-            "--agent rsl_rl_destillation: no such options are registered with the task Bot. Did "
-            "you mean 'rsl_rl_distillation'? There are: rsl_rl, rsl_rl_distillation, skrl.",
+            {"agent_config": "rsl_rl_destillation"},
+            "--agent-config rsl_rl_destillation: there is no such file, and no such options are "
+            "registered with the task Bot. Did you mean 'rsl_rl_distillation'? There are: rsl_rl, "
+            "rsl_rl_distillation, skrl.",
         ),
         (
-            {"agent_key": "skrl", "library": "rsl_rl"},
-            "--agent skrl: these are options of skrl. Leave out --library rsl_rl, or --agent.",
+            {"agent_config": "skrl", "library": "rsl_rl"},
+            "--agent-config skrl: these are options of skrl. Leave out --library rsl_rl.",
         ),
         (
-            {"agent_key": "skrl", "algorithm": "sac"},
-            "--agent skrl: these are options of ppo. Leave out --algorithm sac, or --agent.",
-        ),
-        (
-            {"agent_key": "skrl", "agent_config": "mine.yaml"},
-            "--agent skrl and --agent-config: give one of the two.",
+            {"agent_config": "skrl", "algorithm": "sac"},
+            "--agent-config skrl: these are options of ppo. Leave out --algorithm sac.",
         ),
     ],
 )
@@ -66,12 +63,12 @@ def test_what_does_not_fit_is_refused(options, message):
 
 def test_a_task_without_sets_says_so():
     with pytest.raises(UsageError, match=r"task Bot\. There are: none\."):
-        chosen(dataclasses.replace(TASK, agents={}), agent_key="skrl")
+        chosen(dataclasses.replace(TASK, agents={}), agent_config="skrl")
 
 
 @pytest.mark.usefixtures("stub")
-def test_options_of_an_algorithm_that_the_library_is_not_offered_with_are_refused_by_their_key():
+def test_options_of_an_algorithm_that_the_library_is_not_offered_with_are_refused():
     task = dataclasses.replace(TASK, agents={"stub_amp": ("stub", "amp")})
-    requested, _ = chosen(task, agent_key="stub_amp", framework="numpy")
-    with pytest.raises(UsageError, match=r"^--agent stub_amp has options of amp: stub is offered"):
+    requested, _ = chosen(task, agent_config="stub_amp", framework="numpy")
+    with pytest.raises(UsageError, match=r"^--algorithm amp: stub is offered"):
         get_library("stub", requested, discover())

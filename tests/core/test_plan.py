@@ -445,9 +445,6 @@ RANKS = {"distributed": True, "nproc_per_node": 2}
     [
         ({}, 3, "2 environments x 4 steps = 8 frames an iteration, 24 in 3 iterations"),
         (RANKS, 3, "2 environments x 4 steps x 2 ranks = 16 frames an iteration, 48 in 3"),
-        ({**RANKS, "scale_iterations": True}, 2, "16 frames an iteration, 32 in 2 iterations"),
-        ({**RANKS, "scale_iterations": True, "max_iterations": 100}, 50, "800 in 50 iterations"),
-        ({"scale_iterations": True}, 3, "24 in 3 iterations"),
     ],
 )
 def test_the_plan_shows_the_experience_of_a_run(plan, options, iterations, experience):
@@ -465,21 +462,6 @@ def test_the_plan_shows_a_ranks_memory_if_observations_are_known(plan):
     )
     shown = plan_table(dataclasses.replace(made, task=seeing))
     assert "\nmemory        about 170 kB a rank for rollouts\n" in shown
-
-
-def test_iterations_are_scaled_once(plan, tmp_path):
-    made = plan(**RANKS, scale_iterations=True, max_iterations=100).config
-    assert made.max_iterations == 50
-    assert not hasattr(made, "scale_iterations")  # The run's config.yaml does not scale again.
-
-
-def test_scaling_with_nothing_to_scale_is_refused(refused, stub):
-    both = refused(**RANKS, scale_iterations=True, total_envs=4)
-    assert "with --total-envs an iteration has the same experience on any number" in both
-    endless = refused(
-        **RANKS, scale_iterations=True, max_iterations=None, agent={"learn.iterations": None}
-    )
-    assert "Give --max-iterations" in endless
 
 
 @pytest.mark.parametrize(

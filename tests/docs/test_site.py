@@ -128,8 +128,6 @@ def test_every_public_name_is_on_the_site(site):
 def test_every_option_and_every_command_is_on_the_site(site):
     options = (site / "reference" / "options.html").read_text()
     for field in dataclasses.fields(RunOptions):
-        if field.name == "left_out":
-            continue  # Nobody types it.
         asks = option_of(field).kind != "none"
         section = "NAME" if field.name == "plugins" else field.name
         shown = flag(field.name) if asks else f"{section}.KEY=VALUE"

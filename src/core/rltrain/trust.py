@@ -29,6 +29,7 @@ from rltrain.options.run import RunOptions, by_plugin
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry
 from rltrain.storage.run_folder import task_folder
+from rltrain.terminal import note
 
 _SECTIONS = ("agent", "env")
 """Options that are looked at apart."""
@@ -37,14 +38,14 @@ _WHAT = {"command": "a command", "path": "a path", "code": "code", "host": "an a
 
 _PLAIN = (bool, int, float, types.NoneType, Unset)
 _WORD = re.compile(r"(\w[\w-]*)?|(cpu|cuda)(:\d+)?|[+-]?[\d.]+(e[+-]?\d+)?", re.ASCII)
-Declared = tuple[dataclasses.Field[Any] | None, Any]
-"""An option's field, and its type."""
-
-_UNKNOWN: Declared = (None, None)
 
 
 def take(
-    run: Path, saved: Mapping[str, Any], given: Mapping[str, Any], registry: Registry
+    run: Path,
+    saved: Mapping[str, Any],
+    given: Mapping[str, Any],
+    registry: Registry,
+    tell: Callable[[str], None] = note,
 ) -> dict[str, Any]:
     """Return those options of a run folder that are taken, plugins' by dotted key.
 
@@ -53,38 +54,31 @@ def take(
         saved: what its `config.yaml` says.
         given: the user's options, plugins' by dotted key. What these replace is not looked at.
         registry: the installed plugins, which say what their options name.
-
-    Returns:
-        The options. `left_out` describes those that are not taken.
+        tell: is given a line for the user on those that are not taken.
 
     Raises:
         UsageError: the task or its options name what may be code or a path.
     """
     trusted, source = bool(given.get("trust")), str(run / "config.yaml")
-    own, plugins = _separate(saved)
-    of_run = _fields(RunOptions)
-    declared = {name: of_run.get(name, _UNKNOWN) for name in own}
-    for section in by_plugin(plugins):
-        declared |= _of_plugins(section, registry)
-    taken: dict[str, Any] = {}
-    left: dict[str, tuple[Any, str]] = {}
     replaced = {key.removeprefix("plugins.") for key, _ in flatten(given)} | set(given)
-    for name, value in {**own, **dict(flatten(by_plugin(plugins)))}.items():
-        option = ".".join(name.split(".")[:2])  # Its value may be a mapping.
-        field, hint = declared.get(option, _UNKNOWN)
-        why = None if trusted else _refused(value, field, hint)
+    taken: dict[str, Any] = {}
+    left: dict[str, str] = {}
+    for name, value, fields in _declared(saved, registry):
+        refused = next(filter(None, (_refused(value, *field) for field in fields)), None)
+        why = None if trusted else refused if fields else "not known here"
         if any(HIDDEN in text for _, text in texts([value])):
             why = "a secret in it was hidden"
         if why is None:
             taken[name] = value
-        elif name not in replaced and (field is None or value != _default(field)):
-            left[name] = (value, why)
+        elif name not in replaced and not any(value == _default(field) for field, _ in fields):
+            typed = f"{_shown(name)}=" if "." in name else f"{flag(_shown(name))} "
+            left[name] = f"{typed}{shortened(value)} ({why})"
     if (root := _home(run.resolve(), saved)) is not None:
         taken["log_root"] = root
         left.pop("log_root", None)
     if "checkpoint" in left:  # Without it, another policy would be trained.
         raise UsageError(
-            f"{source}: the run began from {shortened(left['checkpoint'][0])}. A path is not taken "
+            f"{source}: the run began from {shortened(saved['checkpoint'])}. A path is not taken "
             f"from a run folder. {HOW}; or give --checkpoint yourself."
         )
     for name in _SECTIONS:
@@ -97,7 +91,10 @@ def take(
             taken[name] = dict(options)
     if not trusted:
         _check_task(source, saved.get("task"), given)
-    return {**taken, "left_out": _described(run, left)}
+    if left:
+        how = f"Give it again; or, {HOW[0].lower()}{HOW[1:]}"
+        tell(f"not taken from {run}: {', '.join(left.values())}. {how}.")
+    return taken
 
 
 def check_texts(
@@ -138,52 +135,47 @@ def is_word(text: str) -> bool:
     return _WORD.fullmatch(text) is not None and "__" not in text
 
 
-def _separate(saved: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the run's options, and the sections of plugins."""
-    fields = {field.name for field in dataclasses.fields(RunOptions)}
-    own: dict[str, Any] = {}
+_Declared = tuple[dataclasses.Field[Any], Any]
+"""An option's field, and its type."""
+
+
+def _declared(
+    saved: Mapping[str, Any], registry: Registry
+) -> typing.Iterator[tuple[str, Any, list[_Declared]]]:
+    """Yield name and value of each option, plugins' by dotted key, and what declares it.
+
+    That is nothing for one that is not known, and several where plugins have a name in common,
+    such as a backend and its launcher.
+    """
+    of_run = _fields(RunOptions)
     sections: dict[str, Any] = {}
-    for key, value in saved.items():
-        name = key if isinstance(value, Mapping) else key.replace("-", "_")
-        if name == "plugins" and isinstance(value, Mapping):
-            sections |= value
-        elif name not in fields and isinstance(value, Mapping):
+    if isinstance(found := saved.get("plugins"), Mapping):
+        sections |= found
+    for name, value in saved.items():
+        if name in of_run or (not isinstance(value, Mapping) and "." not in name):
+            if name not in ("plugins", *scoped(RunOptions, Scope.COMMAND), *_SECTIONS):
+                yield name, value, [of_run[name]] if name in of_run else []
+        else:
             sections[name] = value
-        elif "." in key:
-            sections[key] = value
-        elif name not in (*scoped(RunOptions, Scope.COMMAND), *_SECTIONS):
-            own[name] = value
-    return own, sections
+    for section, options in by_plugin(sections).items():
+        specs = [spec for each in registry.records for spec in each.specs if spec.name == section]
+        fields = [_fields(dataclass_of(spec)) for spec in specs if spec.options is not None]
+        for key, value in flatten(options):
+            option = key.partition(".")[0]  # Its value may be a mapping.
+            yield f"{section}.{key}", value, [each[option] for each in fields if option in each]
 
 
-def _fields(cls: type[Any], prefix: str = "") -> dict[str, Declared]:
+def _fields(cls: type[Any]) -> dict[str, _Declared]:
     """Return the fields of a dataclass of options."""
     try:
         hints = typing.get_type_hints(cls)
     except Exception:  # It may name what only a type checker imports.
         hints = {}
-    return {f"{prefix}{x.name}": (x, hints.get(x.name, str)) for x in dataclasses.fields(cls)}
+    return {each.name: (each, hints.get(each.name, str)) for each in dataclasses.fields(cls)}
 
 
-def _of_plugins(section: str, registry: Registry) -> dict[str, Declared]:
-    """Return the options of the plugins of a name.
-
-    Of two plugins that both have an option, such as a backend and its launcher, the stricter one
-    counts.
-    """
-    found: dict[str, Declared] = {}
-    specs = [spec for record in registry.records for spec in record.specs if spec.name == section]
-    for cls in (dataclass_of(spec) for spec in specs if spec.options is not None):
-        for name, declared in _fields(cls, f"{section}.").items():
-            if name not in found or _refused("", *found[name]) is None:
-                found[name] = declared
-    return found
-
-
-def _refused(value: Any, field: dataclasses.Field[Any] | None, hint: Any) -> str | None:
+def _refused(value: Any, field: dataclasses.Field[Any], hint: Any) -> str | None:
     """Return what an option's value names, so that it is not taken; None if it is."""
-    if field is None:
-        return "not known here"
     if _is_plain(hint):
         return None
     names = field.metadata.get(NAMES)
@@ -225,19 +217,6 @@ def _check_task(source: str, task: Any, given: Mapping[str, Any]) -> None:
             f"{source}: the task {shortened(task)} imports a module, which is not taken "
             f"from a run folder. {HOW}; or give it yourself: --task {typed}."
         )
-
-
-def _described(run: Path, left: Mapping[str, tuple[Any, str]]) -> tuple[str, ...]:
-    if not left:
-        return ()
-    each = (
-        f"{_shown(key)}={shortened(value)} ({why})"
-        if "." in key
-        else f"{flag(_shown(key))} {shortened(value)} ({why})"
-        for key, (value, why) in left.items()
-    )
-    how = f"Give it again; or, {HOW[0].lower()}{HOW[1:]}"
-    return (f"not taken from {run}: {', '.join(each)}. {how}.",)
 
 
 def _shown(key: str) -> str:

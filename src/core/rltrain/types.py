@@ -284,7 +284,7 @@ class TaskInfo:
     """The library that the task's authors chose: that of runs for which the user names none."""
     agents: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The sets of a library's options that are registered with the task, by name: for each the
-    library and its algorithm. `--agent NAME` chooses one."""
+    library and its algorithm. `--agent-config NAME` chooses one."""
     agent: str | None = None
     """The set of options that the user chose: that which the suite's `tuned` is to return."""
     env: Mapping[str, Any] = field(default_factory=dict)

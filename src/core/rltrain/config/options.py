@@ -58,7 +58,8 @@ class Options(Generic[Unset, Word]):
     agent_config: str | None = WHAT.option(
         None,
         KEPT | COMMAND | USUAL,
-        "YAML file with the library's options, in its own format",
+        "YAML file with the library's options, in its own format; or which of the sets that are "
+        "registered with the task, such as rsl_rl_with_symmetry, whose library it chooses too",
         names="path",
     )
     checkpoint: str | None = WHAT.option(

@@ -7,14 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.config import checks
 from rltrain.config.declare import option_of
 from rltrain.config.options import (
     AMOUNT,
-    COMMAND,
-    RUN,
     SIZE,
-    WHAT,
     Options,
 )
 from rltrain.errors import UsageError, suggest
@@ -28,20 +24,6 @@ class RunOptions(Options[None, str]):
     Beside those that ranks receive, it has those that only say others: the plan resolves them.
     """
 
-    agent_key: str | None = WHAT.named(
-        None,
-        RUN,
-        "which of the sets of options that are registered with the task, such as "
-        "rsl_rl_with_symmetry: it says the library and the algorithm too",
-        flags=("--agent",),
-        default_text="the one of the library and algorithm",
-    )
-    left_out: tuple[str, ...] = WHAT.option(
-        (), COMMAND, "what was not taken from a run folder, for messages", checks.names, kind="none"
-    )
-    scale_iterations: bool = SIZE.switch(
-        AMOUNT, "divide the iterations by the number of ranks: the total experience stays the same"
-    )
     scale_minibatches: bool = SIZE.switch(
         AMOUNT,
         "keep the number of mini-batches that the library's options give for the number of "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 from rltrain.errors import UsageError, suggest
 from rltrain.options.run import RunOptions
@@ -13,35 +14,37 @@ from rltrain.types import TaskInfo
 DEFAULT_LIBRARY = "rl_games"
 """The library of tasks whose authors chose none."""
 
+_FILES = (".yaml", ".yml", ".json")
+"""Ends of what is a file, there or not."""
+
 _AS_REGISTERED = "_cfg_entry_point"
 """The end of a set's whole name in Isaac Lab's registry, which its users may type too."""
 
 
 def choose_agent(requested: RunOptions, task: TaskInfo) -> tuple[RunOptions, TaskInfo]:
-    """Return the options and the task with the set of options that the user chose by --agent."""
-    if requested.agent_key is None:
+    """Return the options and the task with the registered set of options that the user chose."""
+    given, agents = requested.agent_config, task.agents
+    if given is None or given.endswith(_FILES) or os.path.exists(given):
         return requested, task
-    key, agents = requested.agent_key.removesuffix(_AS_REGISTERED), task.agents
+    key = given.removesuffix(_AS_REGISTERED)
     if key not in agents:
         known = ", ".join(agents) or "none"
         raise UsageError(
-            f"--agent {key}: no such options are registered with the task {task.name}."
-            f"{suggest(key, agents)} There are: {known}."
+            f"--agent-config {key}: there is no such file, and no such options are registered with "
+            f"the task {task.name}.{suggest(key, agents)} There are: {known}."
         )
     library, algorithm = agents[key]
-    if requested.agent_config is not None:
-        raise UsageError(f"--agent {key} and --agent-config: give one of the two.")
     if requested.library not in (None, library):
         raise UsageError(
-            f"--agent {key}: these are options of {library}. Leave out --library "
-            f"{requested.library}, or --agent."
+            f"--agent-config {key}: these are options of {library}. Leave out --library "
+            f"{requested.library}."
         )
     if (requested.algorithm or algorithm).lower() != algorithm:
         raise UsageError(
-            f"--agent {key}: these are options of {algorithm}. Leave out --algorithm "
-            f"{requested.algorithm}, or --agent."
+            f"--agent-config {key}: these are options of {algorithm}. Leave out --algorithm "
+            f"{requested.algorithm}."
         )
-    chosen = dataclasses.replace(requested, library=library, algorithm=algorithm)
+    chosen = dataclasses.replace(requested, library=library, algorithm=algorithm, agent_config=None)
     return chosen, dataclasses.replace(task, agent=key)
 
 
@@ -94,11 +97,8 @@ def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[L
     names = {known.lower(): known for known in library.algorithms}
     algorithm = names.get((requested.algorithm or library.algorithms[0]).lower())  # Or PPO.
     if algorithm is None:
-        given = f"--algorithm {requested.algorithm}"
-        if requested.agent_key is not None:
-            given = f"--agent {requested.agent_key} has options of {requested.algorithm}"
         raise UsageError(
-            f"{given}: {library.name} is offered with "
+            f"--algorithm {requested.algorithm}: {library.name} is offered with "
             f"{', '.join(library.algorithms)}."
             f"{suggest(requested.algorithm or '', library.algorithms)}"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +17,19 @@ from rltrain.specs import LauncherSpec
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.finding import find_run
 from rltrain.storage.run import Run
+from rltrain.terminal import note
 from rltrain.trust import take
 
 _INSTEAD = "To start from a file alone, give --checkpoint FILE and the run's options."
 
 
-def with_options_of_run(options: Mapping[str, Any]) -> tuple[dict[str, Any], Checkpoint | None]:
+def with_options_of_run(
+    options: Mapping[str, Any], tell: Callable[[str], None] = note
+) -> tuple[dict[str, Any], Checkpoint | None]:
     """Return the options of a run that goes on with another one, and its checkpoint.
 
     They are those of that run, and the user's, which win. Without `resume` these are returned.
+    `tell` is given what the user is told.
     """
     given = {name: value for name, value in options.items() if value is not None}
     if "resume" not in given:
@@ -40,7 +44,7 @@ def with_options_of_run(options: Mapping[str, Any]) -> tuple[dict[str, Any], Che
     run, checkpoint = find_run(named, given, option="--resume", instead=_INSTEAD)
     if checkpoint is None:
         checkpoint = run.checkpoint(named=f"--resume {named}")
-    before = _options_of(run, given)
+    before = _options_of(run, given, tell)
     merged = overlay(before, given)
     return {**merged, "resume": str(run.path), "checkpoint": str(checkpoint)}, checkpoint
 
@@ -57,13 +61,14 @@ def check_resume(requested: RunOptions, registry: Registry) -> None:
         )
 
 
-def _options_of(run: Run, given: Mapping[str, Any]) -> dict[str, Any]:
+def _options_of(run: Run, given: Mapping[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
     """Return the options of a run that are taken, plugins' by dotted key."""
     trusted = bool(given.get("trust"))
     saved = read_file(run.path, run.path / "config.yaml", "--resume", trusted)
     for name in (*scoped(RunOptions, Scope.ORIGIN), "cluster"):  # Another one may start it now.
         saved.pop(name, None)
-    found = take(run.path, saved, given, discover(checks.names("", given.get("no_plugins", ()))))
+    registry = discover(checks.names("", given.get("no_plugins", ())))
+    found = take(run.path, saved, given, registry, tell)
     if root := found.get("log_root"):  # Relative to the folder in which the run was started.
         found["log_root"] = str(Path(run.manifest.get("folder", ""), Path(root).expanduser()))
     # The run folder may have been moved.

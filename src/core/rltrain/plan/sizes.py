@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from typing import Any
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import UsageError
-from rltrain.files.dotted import get_dotted, set_dotted
+from rltrain.files.dotted import get_dotted
 from rltrain.options.run import RunOptions
 from rltrain.specs import LibrarySpec
 from rltrain.terminal import in_bytes
@@ -63,27 +62,6 @@ def scale_mini_batches(config: RunConfig, library: LibrarySpec, num_envs: int) -
             "mini-batches, so there is nothing to scale. Omit the option."
         )
     return config
-
-
-def scale_iterations(config: RunConfig, library: LibrarySpec, ranks: int) -> RunConfig:
-    """Divide the number of iterations by the number of ranks, also in the library's options."""
-    if config.total_envs is not None:
-        raise UsageError(
-            "--scale-iterations: with --total-envs an iteration has the same experience on any "
-            "number of ranks, so there is nothing to scale. Give one of the two."
-        )
-    iteration = resolve_iteration(config, library)
-    total = iteration.iterations if iteration else config.max_iterations
-    if total is None:
-        raise UsageError(
-            f"--scale-iterations: the options of {library.name} do not say how many iterations "
-            "there are. Give --max-iterations."
-        )
-    total = -(-total // ranks)
-    agent = copy.deepcopy(dict(config.agent))
-    if "max_iterations" in library.run_keys:
-        set_dotted(agent, library.run_keys["max_iterations"], total)
-    return dataclasses.replace(config, max_iterations=total, agent=agent)
 
 
 def resolve_iteration(config: RunConfig, library: LibrarySpec) -> Iteration | None:

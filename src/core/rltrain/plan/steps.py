@@ -34,12 +34,13 @@ DEFAULT_WRITERS = ("console", "tensorboard")
 
 def read_options(draft: Draft) -> Draft:
     """Check each option; a run that goes on has those of the run before, too."""
-    options, checkpoint = resuming.with_options_of_run(draft.options)
+    told: list[str] = []
+    options, checkpoint = resuming.with_options_of_run(draft.options, told.append)
     requested = RunOptions.from_mapping(options)
     registry = discover(requested.no_plugins, draft.environ)
     resuming.check_resume(requested, registry)
     return draft.with_(
-        options=options, requested=requested, registry=registry, checkpoint=checkpoint
+        options=options, requested=requested, registry=registry, checkpoint=checkpoint, told=told
     )
 
 
@@ -68,7 +69,7 @@ def choose_library(draft: Draft) -> Draft:
     requested, task = libraries.choose_agent(draft.requested, draft.task)
     library, algorithm, whose = libraries.choose_library(requested, task, draft.registry)
     libraries.check_framework(requested, library, draft.suite, draft.registry)
-    told = [*requested.left_out, *draft.registry.failed]
+    told = [*draft.registry.failed]
     if requested.library is None and task.library not in (None, library.name):
         told.append(f"{library.name}: {whose}")
     found = {"library": library, "algorithm": algorithm, "library_from": whose}
@@ -177,15 +178,12 @@ def check_refusals(draft: Draft) -> Draft:
 
 
 def scale(draft: Draft) -> Draft:
-    """Scale mini-batches and iterations to the size of the run."""
+    """Scale mini-batches to the size of the run."""
     config, library, requested = draft.config, draft.library, draft.requested
     scaled_from = None
     if requested.scale_minibatches:
         config = sizes.scale_mini_batches(config, library, draft.written_for)
         scaled_from = draft.written_for if library.scale_mini_batches is not None else None
-    if requested.scale_iterations:
-        ranks = sizes.number_of_ranks(config, draft.world)
-        config = sizes.scale_iterations(config, library, ranks)
     iteration = sizes.resolve_iteration(config, library)
     return draft.with_(config=config, iteration=iteration, scaled_from=scaled_from)
 

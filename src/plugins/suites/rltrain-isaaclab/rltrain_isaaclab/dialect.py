@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import itertools
 import os
 from collections.abc import Mapping
@@ -162,6 +163,11 @@ def _remarks(settings: Mapping[str, Any], config: RunConfig, world: World | None
     return ["ISAACLAB_RUN_TIMESTAMP is not used: rank 0 names the run folder for all nodes."]
 
 
+def _add_flags(parser: argparse.ArgumentParser) -> None:
+    hidden = argparse.SUPPRESS
+    parser.add_argument("--agent", dest="agent_config", help=hidden, default=hidden)
+
+
 DIALECT = Dialect(
     program="Isaac Lab",
     commands={
@@ -174,6 +180,7 @@ DIALECT = Dialect(
         ("train_multigpu", "train-multigpu"), ("--distributed", "--usual-library", "rsl_rl")
     ),
     translate=translate,
+    add_flags=_add_flags,
     refuses=refusals(_REFUSALS),
     refuses_of_policies=refusals(_OF_POLICIES),
     remarks=_remarks,
