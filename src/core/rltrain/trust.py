@@ -49,15 +49,9 @@ def take(
 ) -> dict[str, Any]:
     """Return those options of a run folder that are taken, plugins' by dotted key.
 
-    Args:
-        run: the run folder.
-        saved: what its `config.yaml` says.
-        given: the user's options, plugins' by dotted key. What these replace is not looked at.
-        registry: the installed plugins, which say what their options name.
-        tell: is given a line for the user on those that are not taken.
-
-    Raises:
-        UsageError: the task or its options name what may be code or a path.
+    What the user's own, which are `given`, replace is not looked at. `tell` gets a line on those
+    that are not taken. What may name code or a path instead of a task, or in its options, is
+    refused.
     """
     trusted, source = bool(given.get("trust")), str(run / "config.yaml")
     replaced = {key.removeprefix("plugins.") for key, _ in flatten(given)} | set(given)
@@ -107,15 +101,8 @@ def check_texts(
 ) -> None:
     """Refuse options of a library or a task that may name code, a program or a path.
 
-    They are not left out: another thing would be trained.
-
-    Args:
-        section: "agent" or "env".
-        options: from a run folder.
-        source: where they are written.
-        given: the user's own, by dotted key or nested, which replace them.
-        defaults: options that are on this machine already.
-        harmless: see `LibrarySpec.harmless`.
+    They are not left out: another thing would be trained. The user's own, which are `given` by
+    dotted key or nested, replace them; `defaults` are on this machine already.
     """
     known = set(texts(defaults or {}))
     replaced = tuple(key.removeprefix("+") for key, _ in flatten(given))

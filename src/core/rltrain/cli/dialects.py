@@ -91,11 +91,7 @@ def hand_over(words: list[str]) -> int | None:
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of other programs that `train` accepts; --help does not list them.
-
-    Raises:
-        PluginError: one is there already.
-    """
+    """Add the flags of other programs that `train` accepts; --help does not list them."""
     for each in _known():
         try:
             if each.add_flags is not None:

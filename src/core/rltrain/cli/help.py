@@ -53,10 +53,7 @@ def add_help(parser: argparse.ArgumentParser) -> None:
 def flags_about(word: str, parser: argparse.ArgumentParser, known: set[str]) -> str:
     """Return the help of those flags in whose names or help a word is; "" if there are none.
 
-    Args:
-        word: in any case; dashes and underscores are the same.
-        parser: of a command. It is of no use afterwards.
-        known: names of options to leave out; those that are found are added.
+    Options that are `known` are left out, and those that are found are added.
     """
     wanted = word.lower().strip("-").replace("_", "-")
 

@@ -45,10 +45,7 @@ def disk_errors(folder: Path) -> Iterator[None]:
     """Tell a disk that takes no files from a mistake in what writes them.
 
     Libraries raise errors of their own when a disk is full: torch.save a RuntimeError. So after an
-    error, it is tried whether the disk takes a file.
-
-    Args:
-        folder: where the files are written.
+    error, it is tried whether the disk takes a file in the folder.
     """
     try:
         yield

@@ -22,14 +22,9 @@ class Unreadable(OSError):
 
 @contextlib.contextmanager
 def opened(path: Path, limit: int, within: Path | None = None) -> Iterator[io.BufferedReader]:
-    """Open a plain file.
+    """Open a plain file of at most `limit` bytes, which is in a folder, `within`, links followed.
 
     Pipes and devices, which could block or never end, are not even opened.
-
-    Args:
-        path: the file. It may be a link.
-        limit: the most bytes that it may have.
-        within: the folder that it must be in, after links. None: anywhere.
     """
     # O_PATH finds the file without opening it. What is checked is then what is opened, even if
     # another process exchanges the path in between.

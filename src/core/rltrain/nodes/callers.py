@@ -50,11 +50,7 @@ class Caller:
 
 
 class Callers:
-    """Accepts connections, and reads from all of them.
-
-    Attributes:
-        ignored: how many strangers were sent away.
-    """
+    """Accepts connections, and reads from all of them; `ignored` strangers were sent away."""
 
     def __init__(self, server: socket.socket) -> None:
         """Wait for callers."""

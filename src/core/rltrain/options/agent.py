@@ -36,9 +36,7 @@ _TIME = re.compile(r"\d+(:\d\d){1,2}")
 def parse_override(token: str) -> tuple[str, str, Any] | None:
     """Read an override such as `agent.params.config.gamma=0.98`, `+env.mass=2` or `csv.flush=10`.
 
-    Returns:
-        "agent", "env" or a plugin's name; the key with its "+"; the value, parsed as YAML. None
-        if the token is not an override.
+    Returns "agent", "env" or a plugin's name; the key with its "+"; the value, parsed as YAML.
     """
     match = _OVERRIDE.fullmatch(token)
     if match is None:
@@ -107,13 +105,10 @@ def override_agent(
     defaults: Mapping[str, Any],
     trained_before: bool = False,
 ) -> list[str]:
-    """Apply the user's overrides to a library's options, in place.
+    """Apply the user's overrides to a library's options, and return what to tell of those in vain.
 
     Options that a run has trained with before are not checked again: it may have been given values
     by +, which its file does not tell.
-
-    Returns:
-        What to tell the user of options without effect.
     """
     added = {key[1:] for key, _ in flatten(overrides) if key.startswith("+")}
     unread = library.unread(options) if library.unread is not None else {}

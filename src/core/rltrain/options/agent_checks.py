@@ -68,8 +68,7 @@ def check_keys(
 ) -> list[str]:
     """Check that the library has the options in its sections, and that what it needs is there.
 
-    Returns:
-        A line on those that it lacks and that may be there: of other programs, or added by +.
+    Returns a line on those that it lacks and that may be there: of other programs, or added by +.
     """
     unknown: list[str] = []
     for section, keys in sections.items():

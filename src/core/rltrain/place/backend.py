@@ -14,10 +14,7 @@ def choose_backend(
 ) -> tuple[BackendSpec, int]:
     """Return the backend and how many of its devices are visible (0 for the CPU).
 
-    Args:
-        requested: the options.
-        registry: the installed plugins.
-        gpus_elsewhere: the number of GPUs if the run is on another machine; None to count them.
+    On another machine they are not counted, but `gpus_elsewhere`.
     """
     kind = (requested.device or "").partition(":")[0] or None
     fitting = _fitting(requested, registry)
@@ -107,14 +104,7 @@ def how_to_share(kind: str, framework: str, registry: Registry) -> str:
 def may_share(
     requested: RunOptions, backend: BackendSpec, ranks: int | str | None, gpus: tuple[int, ...]
 ) -> bool:
-    """Return whether ranks share a backend's own kind of devices: never by default.
-
-    Args:
-        requested: the options.
-        backend: that of the run.
-        ranks: how many this node has; those that are not a number follow the devices.
-        gpus: the devices that were chosen.
-    """
+    """Return whether ranks share a backend's own kind of devices, `gpus`: never by default."""
     named = requested.backend is not None and isinstance(ranks, int)
     if not (named and backend.cannot_share and gpus and int(ranks or 0) > len(gpus)):
         return False

@@ -30,8 +30,7 @@ def of_the_ranks() -> list[str]:
 def telling_others(options: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
     """Tell the others of the run what is raised inside, unless they have begun to meet.
 
-    Args:
-        options: returns what is known of the run's options; called after a failure only.
+    After a failure only, `options` is called for what is known of the run's options.
     """
     before = meetings()
     try:

@@ -78,11 +78,7 @@ def number_of_ranks(placement: Placement, world: World | None) -> int:
 
 
 def estimate_memory(iteration: Iteration, task: TaskInfo, num_envs: int) -> str | None:
-    """Describe about how much memory a rank's rollouts or its replay buffer take.
-
-    Returns:
-        The text, or None if the observations are unknown before the environment is made.
-    """
+    """Describe about how much memory a rank's rollouts or its replay buffer take, if known."""
     if task.observations is None:
         return None
     observed = sum(

@@ -23,10 +23,7 @@ _FEW = "as many as the networks' sizes pay for; OMP_NUM_THREADS sets them"
 def plan_table(plan: Plan, layers: Mapping[str, Sequence[str]] | None = None) -> str:
     """Return the plan, one line for each choice, followed by the options as YAML.
 
-    Args:
-        plan: the plan.
-        layers: the options that the command line, variables and a file set, by dotted key. Those of
-            the plan that none of them sets are of the run that is resumed. None leaves them out.
+    Options that none of the `layers` sets, by dotted key, are of the run that is resumed.
     """
     from omegaconf import OmegaConf
 

@@ -139,8 +139,7 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
 class Requests:
     """Collects this rank's requests. One of any rank is one to all: they vote in every iteration.
 
-    Attributes:
-        exit_code: the exit status of the run, if it is asked to end; else 0.
+    `exit_code` is the exit status of the run, if it is asked to end; else 0.
     """
 
     def __init__(self, interval: int | str | None, is_root: bool) -> None:

@@ -38,12 +38,7 @@ _SOON = 0.02
 
 
 class Ended(BaseException):
-    """A signal ends this process. Compilers catch every Exception, and go on or say otherwise.
-
-    Attributes:
-        number: the signal.
-        exit_code: the exit status of the process.
-    """
+    """A signal ends this process. Compilers catch every Exception, and go on or say otherwise."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)

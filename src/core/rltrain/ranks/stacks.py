@@ -116,10 +116,9 @@ def answering(path: Path) -> Iterator[None]:
 
 
 def stacks(files: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
-    """Ask processes for their stacks, and return those that answer.
+    """Ask processes for their stacks, and return those that answer, by rank.
 
-    Args:
-        files: process ID and stack file, by rank. A stopped process goes on until it has answered.
+    Each has a process ID and a stack file. A stopped process goes on until it has answered.
     """
     before = {rank: _size(path) for rank, (_, path) in files.items()}
     there = {rank: each for rank, each in files.items() if each[1].exists()}

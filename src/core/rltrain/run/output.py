@@ -35,11 +35,7 @@ class NotSaved(UsageError):
 
 @contextlib.contextmanager
 def on_disk(what: str) -> Iterator[None]:
-    """End the run if the disk does not take what is written in the context.
-
-    Raises:
-        NotSaved: it does not.
-    """
+    """End the run by `NotSaved` if the disk does not take what is written in the context."""
     try:
         yield
     except NotWritten as error:

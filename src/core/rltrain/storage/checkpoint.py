@@ -29,11 +29,7 @@ _LETTERS = 16
 
 
 class DamagedCheckpoint(UsageError):
-    """A checkpoint is not what was written.
-
-    Attributes:
-        what: which file is damaged.
-    """
+    """A checkpoint is not what was written; `what` says which file."""
 
     # Only the message is needed to make one: pickle carries the rest, as for any exception.
     def __init__(self, message: str, *, what: str = "") -> None:

@@ -30,23 +30,15 @@ def save_with_state(
     state: Mapping[str, Any],
     keep: int | None = None,
 ) -> Path:
-    """Write a checkpoint and the ranks' state that belongs to it. Rank 0 only.
+    """Write a checkpoint and the ranks' state that belongs to it, and return its path. Rank 0 only.
 
     The state goes to `checkpoints/ranks/`, under a name that contains the checkpoint's digest, and
     has its own: either one that is damaged is noticed. It is written before the checkpoint,
     so that a checkpoint never lacks its state. A checkpoint of the same name keeps its own state
     until it is replaced.
 
-    Args:
-        folder: the run folder.
-        name: file name in the run folder's `checkpoints`.
-        save: writes the library's file to the path that it is given.
-        state: what `Checkpoint.state` will be, and in "ranks" the parts of all ranks, packed. Its
-            "iteration" and "episode_return" also go to the index.
-        keep: how many checkpoints of the run to keep, the best one besides; None for all.
-
-    Returns:
-        The path of the library's file.
+    Its "ranks" are the parts of all ranks, packed; the index gets its "iteration" and
+    "episode_return". Of all checkpoints of the run, `keep` are kept, and the best one.
     """
 
     def write(partial: Path) -> None:

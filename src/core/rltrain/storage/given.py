@@ -25,10 +25,8 @@ def agent_for_state(config: RunConfig) -> Any:
 def given_anew(config: RunConfig, before: Mapping[str, Any] | None) -> dict[str, str]:
     """Return what counts over a checkpoint: by key in `config.agent`, how it is said.
 
-    Args:
-        config: the run that goes on from the checkpoint.
-        before: the options of the run that wrote it. If they are not known, overrides count, and no
-            file, which may well be that run's own.
+    If the options of the run that wrote it are not known, overrides count, and no file, which may
+    well be that run's own.
     """
     now = agent_for_state(config)
     values = {

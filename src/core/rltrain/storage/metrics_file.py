@@ -83,12 +83,7 @@ class RunMetrics:
 
 
 class MetricsFile:
-    """Writes the file, on rank 0.
-
-    Args:
-        run: the run folder.
-        interval: seconds for which lines with scalars are collected before they are written.
-    """
+    """Writes the file, on rank 0. Lines with scalars are collected for an interval, in seconds."""
 
     def __init__(self, run: Path, interval: float = 1.0) -> None:
         self._run, self._path, self._interval = run, run / METRICS, interval

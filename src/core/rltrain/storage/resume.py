@@ -77,11 +77,7 @@ def circumstances(config: RunConfig, world: World) -> dict[str, Any]:
 
 
 def iterations_left(total: int, done: int) -> int:
-    """Return how many iterations are left of `total`, after `done` before a checkpoint.
-
-    Raises:
-        UsageError: none are left.
-    """
+    """Return how many iterations are left of `total`, at least one, after `done` were done."""
     if done >= total:
         raise UsageError(
             f"--max-iterations {total}: the checkpoint was written after iteration {done}, so "

@@ -90,7 +90,7 @@ PRIVATE = re.compile(
 
 
 def is_secret(name: str, value: object) -> bool:
-    """Return whether an option with this name has a secret as its value.
+    """Return whether an option, a flag or a variable with this name has a secret as its value.
 
     - No, if the value is empty, a truth value or None. Yes, if it is a token of a known service or
       a private key.
@@ -101,11 +101,6 @@ def is_secret(name: str, value: object) -> bool:
       number with six digits or more, but not if there are several, as in max_tokens.
     - Yes for what looks random and is called a key or a token; for 40 hexadecimal digits, as keys
       of wandb have, unless the name says that they are a commit or a checksum.
-
-    Args:
-        name: of an option, with dots or without, of a flag, or of an environment variable; in any
-            case, with dashes or underscores.
-        value: as the user typed it, or parsed.
     """
     if isinstance(value, bytes):
         value = value.decode(errors="replace")

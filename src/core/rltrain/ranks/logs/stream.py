@@ -19,11 +19,8 @@ if TYPE_CHECKING:
 class LossyFile(io.FileIO):
     """Counts what cannot be written. A print in a library must not raise because a disk is full.
 
-    It loses in silence what nobody reads any more, as with `| head`.
-
-    Attributes:
-        lost: the number of bytes that are missing since the last one that was written.
-        reason: why.
+    It loses in silence what nobody reads any more, as with `| head`. `lost` counts the bytes
+    that are missing since the last that was written.
     """
 
     def __init__(self, descriptor: int, closefd: bool = True) -> None:

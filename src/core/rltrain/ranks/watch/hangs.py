@@ -169,10 +169,7 @@ def watching(
 ) -> Iterator[None]:
     """Look for ranks that hang, in a thread.
 
-    Args:
-        rank: this one.
-        folders: `machine()` and the private folder of each rank.
-        timeout: the option `hang_timeout`.
+    Each rank has told `machine()` and its private folder.
     """
     here = machine()
     places = {

@@ -108,12 +108,7 @@ def find_missing(
 ) -> Hang:
     """Say which rank is missing, given where the ranks of this machine are.
 
-    Args:
-        places: of all ranks.
-        late: of those that have made no progress for longer than `option` says.
-        path: the file with the pulse of one of them.
-        has_neighbors: whether there are ranks on other machines.
-        option: for the message.
+    Those that are `late` have made no progress for longer than `option` says.
     """
     waiting = all(place.waiting or place.ended for place in places)
     behind = min(place.pulse.collectives for place in late)
@@ -172,9 +167,8 @@ class Stragglers:
     def find(self, seconds: Sequence[tuple[float, float]]) -> list[str]:
         """Count an iteration, and describe the ranks that are slow since some time.
 
-        Args:
-            seconds: by rank, its own seconds in its environments and in everything else, without
-                those in which it waits for others.
+        By rank, `seconds` are its own in its environments and in everything else, without those in
+        which it waits for others.
         """
         total = statistics.median_low(map(sum, seconds))
         is_first, self._is_first = self._is_first, False  # It compiles, and loads.
