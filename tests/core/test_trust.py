@@ -170,7 +170,7 @@ def test_no_option_takes_a_hostile_value(begun, capsys, key, hint):
 OTHER_SPELLINGS = {
     "plugins": {"mpi": {"mpiexec": "sh planted"}},
     "mpi.mpiexec": "sh planted",
-    "local-addr": "planted",
+    "master-addr": "planted",
     "mpi": {"mpiexec": ["sh planted"]},
     "unknown": {"command": "sh planted"},
 }
@@ -188,21 +188,21 @@ def test_no_other_spelling_is_taken_either(begun, key):
 
 
 def test_what_the_user_gives_is_not_missed(begun):
-    plant(begun, "local_addr", "planted.example")
+    plant(begun, "master_addr", "planted.example")
     plant(begun, "mpi.mpiexec", "sh planted")
-    given = {"local_addr": "mine", "mpi.mpiexec": "mpiexec", "resume": str(begun)}
+    given = {"master_addr": "mine", "mpi.mpiexec": "mpiexec", "resume": str(begun)}
     found, told = resumed(**given)
     assert told == []
-    assert (found["local_addr"], found["mpi.mpiexec"]) == ("mine", "mpiexec")
+    assert (found["master_addr"], found["mpi.mpiexec"]) == ("mine", "mpiexec")
 
 
 def test_with_trust_everything_is_taken(begun, monkeypatch):
     monkeypatch.setenv("PLANTED", "from the environment")
-    plant(begun, "local_addr", "planted.example")
+    plant(begun, "master_addr", "planted.example")
     plant(begun, "mpi.mpiexec", "sh ${oc.env:PLANTED}")
     found, told = resumed(resume=str(begun), trust=True)
     assert told == []
-    assert (found["local_addr"], found["mpi.mpiexec"]) == (
+    assert (found["master_addr"], found["mpi.mpiexec"]) == (
         "planted.example",
         "sh from the environment",
     )
@@ -227,11 +227,11 @@ def test_trust_is_of_the_user_alone(begun):
 
 
 def test_the_plan_says_what_it_does_not_take_and_why(begun, capsys):
-    plant(begun, "local_addr", "planted.example")
+    plant(begun, "master_addr", "planted.example")
     plant(begun, "run_name", "a\x1b[31m")
     make_plan({"resume": str(begun)}, {})
     assert capsys.readouterr().err == (
-        f"rltrain: not taken from {begun}: --local-addr 'planted.example' (an address), "
+        f"rltrain: not taken from {begun}: --master-addr 'planted.example' (an address), "
         "--run-name 'a\\x1b[31m' (not on one line). Give it again; or, if it is yours, or you "
         "trust who wrote it, add --trust.\n"
     )

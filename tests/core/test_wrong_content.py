@@ -63,7 +63,7 @@ def test_an_index_finds_a_checkpoint_or_none(run, tmp_path):
         lambda: find_checkpoint(dataclasses.replace(config, checkpoint="best"), warn),
         lambda: Run(run, warn=warn).checkpoint("1"),
         lambda: Run(run, warn=warn).find(),
-        lambda: Run(run, warn=warn, trust=True).checkpoints(),
+        lambda: Run(run, warn=warn, trusted=True).checkpoints(),
     ]
     for each in changed(entries):
         (run / INDEX).write_text(json.dumps(each))

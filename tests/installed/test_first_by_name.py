@@ -123,7 +123,7 @@ def from_template(site):
 def test_a_backend_of_the_template_averages_by_the_plain_mean(from_template, tmp_path):
     options = {"library": "rsl_rl", "backend": "mine", "log_root": str(tmp_path)}
     config = make_plan({**options, "distributed": True, "nproc_per_node": 2}, {}).config
-    assert (config.backend, config.launcher, config.grad_sync) == ("mine", "elastic", "flat")
+    assert (config.backend, config.launcher, config.grad_sync) == ("mine", "processes", "flat")
     assert type(arrays_by_framework(discover(), "mine")["torch"]).__module__ == (
         "rltrain_torch.arrays"
     )

@@ -63,10 +63,6 @@ def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
     ("options", "message"),
     [
         (
-            {"launcher": "elastic"},
-            "--launcher elastic: works with torch, not jax. Instead: --launcher processes.",
-        ),
-        (
             {"grad_sync": "flat"},
             "--grad-sync flat: works with torch, not jax. Instead: --grad-sync tree.",
         ),

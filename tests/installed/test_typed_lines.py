@@ -88,7 +88,7 @@ ISAAC_LAB_2 = [
     Line(
         "rltrain --nproc_per_node=2 --nnodes=2 --node_rank=1 --master_addr=10.0.0.1 "
         f"--master_port=5555 --library=rsl_rl {ONE_NODE}",
-        ("2 on this node, started by elastic; node 1 of 2",),
+        ("2 on this node, started by processes; node 1 of 2",),
     ),
     Line(
         "rltrain --nproc_per_node=2 --nnodes=2 --node_rank=0 --coordinator_address=10.0.0.1:5555 "
@@ -144,7 +144,7 @@ ISAAC_LAB_3 = [
     *(
         Line(
             f"uv run rltrain {command} --rl_library {library} --task Isaac-Cartpole",
-            (f"{library}, ppo, on torch", "2 on this node, started by elastic"),
+            (f"{library}, ppo, on torch", "2 on this node, started by processes"),
         )
         for command, library in zip(
             ("train_multigpu", "train-multigpu", "train_multigpu"), LIBRARIES, strict=True
@@ -163,7 +163,7 @@ ISAAC_LAB_3 = [
     *(
         Line(
             f"uv run rltrain train_multigpu --num_gpus {word} --task Isaac-Cartpole",
-            ("rsl_rl, ppo", "3 on this node, started by elastic"),
+            ("rsl_rl, ppo", "3 on this node, started by processes"),
             gpus=3,
         )
         for word in ("gpu", "auto")
@@ -187,11 +187,11 @@ ISAAC_LAB_3 = [
     ),
     *(
         refused(
-            "uv run rltrain train_multigpu --rl_library skrl --ml_framework jax --num_gpus 2 "
-            f"--task Isaac-Cartpole {flag}",
+            f"uv run rltrain train_multigpu --rl_library {library} --num_gpus 2 "
+            "--task Isaac-Cartpole --nnodes 2 --max_restarts 1",
             "the launcher processes does not have it",
         )
-        for flag in ("--nnodes 2 --max_restarts 1", "--local_addr 10.0.0.2")
+        for library in ("rsl_rl", "skrl --ml_framework jax")
     ),
     refused(
         "uv run rltrain train_multigpu --rl_library skrl --ml_framework jax --num_gpus 2 "
@@ -220,6 +220,7 @@ ISAAC_LAB_3 = [
             ("-t 0:1,1:3 -r 3", ("--tee 0:1,1:3: everything", "--redirects 3: everything")),
             ("--monitor_interval 5", ("--monitor-interval 5: not used; a failed rank",)),
             ("--start_method spawn", ("--start-method spawn: not used, nor by torchrun",)),
+            ("--local_addr 10.0.0.2", ("--local-addr 10.0.0.2: not used; a node's address",)),
             ("--role trainer", ("--role trainer: not used; all ranks have the same role.",)),
         )
     ),
@@ -237,7 +238,7 @@ ISAAC_LAB_3 = [
         Line(
             "./isaaclab.sh -p -m rltrain train_multigpu --rl_library rsl_rl --nnodes 2 --node_rank "
             f"{node} --master_addr 10.0.0.1 --master_port 5555 --num_gpus 2 --task Isaac-Cartpole",
-            (f"2 on this node, started by elastic; node {node} of 2",),
+            (f"2 on this node, started by processes; node {node} of 2",),
         )
         for node in (0, 1)
     ),
@@ -357,20 +358,20 @@ CLUSTERS = [
     Line(
         f"{PAI_DLC} rltrain --library rsl_rl --task Isaac-Cartpole-v0 --distributed",
         (
-            "2 on this node, started by elastic",
+            "2 on this node, started by processes",
             "node 1 of 2, as pytorchjob says, meeting at dlc-0:23456",
         ),
     ),
     Line(
         f"{PAI_DLC} rltrain Mjlab-Cartpole-Balance --gpu-ids 0 1",
-        ("2 on this node, started by elastic; node 1 of 2, as pytorchjob says",),
+        ("2 on this node, started by processes; node 1 of 2, as pytorchjob says",),
         gpus=2,
     ),
     Line(
         f"{PAI_DLC} rltrain --library rsl_rl --task Isaac-Cartpole-v0 --distributed --nnodes "
         "$WORLD_SIZE --node-rank $RANK --master-addr $MASTER_ADDR --master-port $MASTER_PORT "
         "--nproc-per-node $NPROC_PER_NODE",
-        ("2 on this node, started by elastic; node 1 of 2",),
+        ("2 on this node, started by processes; node 1 of 2",),
     ),
     Line(
         f"{PAI_DLC} {TORCHRUN} --nnodes $WORLD_SIZE --node_rank $RANK --master_addr $MASTER_ADDR "

@@ -11,7 +11,7 @@ from rltrain.testing import make_config
 
 def test_the_library_and_the_framework_are_compared(tmp_path):
     chosen = {"library": "rl_games", "suite": "gymnasium", "backend": "gloo", "grad_sync": "flat"}
-    config = make_config(**chosen, launcher="elastic", writers=(), task="CartPole-v1")
+    config = make_config(**chosen, launcher="processes", writers=(), task="CartPole-v1")
     found = dict.fromkeys(("torch", "rl-games", "skrl"), "0.1")
     (tmp_path / "manifest.json").write_text(json.dumps({"config": {}, "versions": found}))
     note = changed_versions(tmp_path / "checkpoints" / "1.pth", config, discover())

@@ -14,11 +14,11 @@ TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
 @pytest.mark.parametrize(
     ("words", "launcher", "how"),
     [
-        (["--nproc-per-node", "2"], (), "2 on gloo, started by elastic"),
+        (["--nproc-per-node", "2"], (), "2 on gloo, started by processes"),
         (["--framework", "jax", "--nproc-per-node", "2"], (), "2 on jax, started by processes"),
         ([], TORCHRUN, "2 on gloo, joined"),
     ],
-    ids=["elastic", "jax", "torchrun"],
+    ids=["processes", "jax", "torchrun"],
 )
 def test_two_ranks_meet_and_are_measured(command, words, launcher, how):
     run = command("doctor", "--json", "--timeout", "120", *words, launcher=launcher)

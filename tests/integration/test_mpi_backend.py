@@ -68,7 +68,7 @@ def test_a_rank_that_fails_ends_the_ranks_of_the_users_own_mpiexec(command):
 
 
 def test_another_librarys_ranks_are_refused(command):
-    words = ("--library", "rsl_rl", *MPI, *TWO_RANKS, "--launcher", "elastic")
+    words = ("--library", "rsl_rl", *MPI, *TWO_RANKS, "--launcher", "processes")
     run = command(*words, *SHORT)
     assert run.returncode == 2
     assert "--backend mpi: MPI knows 1 rank(s), and the run has 2. mpi4py uses" in run.stderr

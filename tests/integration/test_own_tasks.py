@@ -58,9 +58,8 @@ def script(command, text):
     )
 
 
-@pytest.mark.parametrize("launcher", ["elastic", "processes"])
-def test_a_script_without_a_guard(command, launcher):
-    ran = script(command, f"rltrain.train(task='CartPole-v1', launcher={launcher!r}, **given)\n")
+def test_a_script_without_a_guard(command):
+    ran = script(command, "rltrain.train(task='CartPole-v1', **given)\n")
     assert ran.returncode == 1
     assert ran.stderr.count("Traceback") == 1, ran.stderr  # That of the script itself.
     assert ran.stderr.endswith(f"\nrltrain.errors.UsageError: {NO_GUARD}\n")

@@ -107,7 +107,7 @@ def check_that_nobody_else_gets_in(found):
 @pytest.mark.parametrize("ranks", ["1", "2"])
 def test_nobody_else_gets_into_a_run_on_one_node(command, capsys, ranks):
     words = (*TORCH, "--nproc-per-node", ranks)
-    check_that_nobody_else_gets_in(attacked(command, capsys, f"elastic, {ranks} rank(s)", words))
+    check_that_nobody_else_gets_in(attacked(command, capsys, f"processes, {ranks} rank(s)", words))
 
 
 def test_nobody_else_gets_into_ranks_of_jax(command, capsys):
@@ -134,4 +134,4 @@ def test_a_stranger_ends_no_run_on_two_nodes(command, capsys):
     nodes = (*TORCH, "--nproc-per-node", "1", "--nnodes", "2", "--master-addr", "127.0.0.1")
     nodes = (*nodes, "--master-port", port)
     both = [(*nodes, "--node-rank", node) for node in "01"]
-    attacked(command, capsys, "elastic, 2 nodes", *both)
+    attacked(command, capsys, "processes, 2 nodes", *both)

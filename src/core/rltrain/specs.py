@@ -118,6 +118,10 @@ class BackendSpec(Spec):
     many nodes there are: it returns for `--dry-run` by which network they reach each other."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
+    preload: str | None = None
+    """A module that imports what each rank needs of the framework: it is imported once, before
+    ranks are forked, and must open no device and start no thread. None for that of the framework's
+    other backends, or for nothing."""
     launcher: str | None = None
     """The default launcher of its ranks; None for that of the framework's usual backends."""
     grad_sync: str | None = None
@@ -343,8 +347,8 @@ class LauncherSpec(Spec):
     kind = "launcher"
     requires = ("launch",)
 
-    frameworks: tuple[str, ...]
-    """The frameworks whose ranks it can start."""
+    frameworks: tuple[str, ...] = ()
+    """The frameworks whose ranks it can start; empty for any."""
     starts_nodes: bool = False
     """Whether it is called once, and starts `rltrain` on other machines: by a scheduler, say. Any
     other launcher is called on each node, and starts the ranks there."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from rltrain.builtin.clusters import CLUSTERS
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import CommandSpec, Spec, WriterSpec
+from rltrain.specs import CommandSpec, LauncherSpec, Spec, WriterSpec
 
 
 @hookimpl
@@ -18,6 +18,13 @@ def rltrain_provides() -> list[Spec]:
             factory="rltrain.builtin.console:ConsoleWriter",
             summary="a line an iteration, unless another plugin has a view of the run",
             gives_way=True,
+        ),
+        LauncherSpec(
+            name="processes",
+            factory="rltrain.builtin.processes:ProcessesLauncher",
+            refuse="rltrain.nodes:refuse",
+            lacks=("max_restarts",),
+            summary="the standard library's processes, which import the framework once",
         ),
         *CLUSTERS,
     ]

@@ -229,14 +229,6 @@ class Options(Generic[Unset, Word]):
         checks.port,
         metavar="PORT",
     )
-    local_addr: str | None = NODES.option(
-        None,
-        NODE | RANKS | MEETING,
-        "address of this node",
-        checks.address,
-        names="host",
-        default_text="the one from which it reaches node 0",
-    )
     join_timeout: int = NODES.number(
         300, NODE | RANKS, "seconds until all nodes and ranks must have met", 1, metavar="SECONDS"
     )

@@ -10,7 +10,8 @@ from rltrain.ranks.board import Notes
 from rltrain.ranks.devices import make_room, rank_device
 from rltrain.ranks.ending import ask_to_end, ended_by_signal
 from rltrain.ranks.folders import private_folder, shared_folder, with_temporary_files
-from rltrain.ranks.interrupts import OF_SCHEDULERS, REQUESTS, Latest, interrupt, may_catch
+from rltrain.ranks.guarded import end_with_parent
+from rltrain.ranks.interrupts import OF_SCHEDULERS, REQUESTS, Latest, may_catch
 from rltrain.ranks.logs.rank_log import RankLog, console_stream, say, view_files
 from rltrain.ranks.machine import (
     address_towards,
@@ -19,7 +20,7 @@ from rltrain.ranks.machine import (
     cores_of_rank,
     own_address,
 )
-from rltrain.ranks.reports import ended_early, failure, make_report, ranks_done, write_report
+from rltrain.ranks.reports import failure, make_report, ranks_done, write_report
 from rltrain.ranks.stacks import Process
 from rltrain.ranks.world import hide_rank_variables, rank_from_env, rank_variables
 
@@ -38,12 +39,11 @@ __all__ = [
     "bind_cores",
     "console_stream",
     "cores_of_rank",
+    "end_with_parent",
     "ended_by_signal",
-    "ended_early",
     "environments_are_made_here",
     "failure",
     "hide_rank_variables",
-    "interrupt",
     "make_report",
     "make_room",
     "may_catch",

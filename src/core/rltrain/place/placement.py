@@ -180,7 +180,7 @@ def of_framework(
     able = " or ".join(
         spec.name
         for spec in registry.all(kind)
-        if framework in spec.frameworks
+        if framework in (spec.frameworks or (framework,))
         and not (isinstance(spec, LauncherSpec) and spec.starts_nodes)
     )
     name = getattr(requested, option) or usual_of(registry, framework, option, backend)
@@ -192,7 +192,7 @@ def of_framework(
     if name is None:
         raise UsageError(f"{flag(option)}: no installed plugin works with {framework}.")
     spec = registry.get(kind, name)
-    if framework not in spec.frameworks:
+    if spec.frameworks and framework not in spec.frameworks:
         instead = f" Instead: {flag(option)} {able}." if able else ""
         raise UsageError(
             f"{flag(option)} {name}: works with {', '.join(spec.frameworks)}, not {framework}."

@@ -25,7 +25,8 @@ IMPORT_STRINGS = (
 
 def faults(spec: Spec) -> Iterator[str]:
     """Yield what a run would fail by, each in a line. It imports what the spec names."""
-    preloaded = getattr(spec, "preload", {}).values()
+    preload = getattr(spec, "preload", None) or {}
+    preloaded = [preload] if isinstance(preload, str) else preload.values()
     named = [("preload", f"{module}:__name__") for module in preloaded]
     named += [(field, path) for field in IMPORT_STRINGS if (path := getattr(spec, field, None))]
     for field, path in named:

@@ -93,9 +93,9 @@ def flush(*streams: TextIO | None) -> None:
             stream.flush()  # type: ignore[union-attr]
 
 
-def end_with_parent() -> None:
-    """Let Linux kill this process when the thread that has started it ends."""
-    _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Let Linux send this process a signal when the thread that has started it ends."""
+    _prctl(_PR_SET_PDEATHSIG, number)
 
 
 def end_in_time(status: int) -> None:

@@ -9,7 +9,7 @@ import re
 import signal
 import time
 import traceback
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -190,17 +190,6 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
 def ranks_done(folder: Path) -> set[int]:
     """Return the processes of this node's ranks that have done their work."""
     return board_of(folder).done()
-
-
-def ended_early(folder: Path, pids: Collection[int]) -> RltrainError:
-    """Return the error of a run whose ranks have ended with status 0 before they were done.
-
-    Args:
-        folder: where the ranks report.
-        pids: their processes.
-    """
-    ranks = [rank for rank, pulse in read_pulses(folder).items() if pulse.pid in pids]
-    return failure(folder, ranks[0] if ranks else None, 0)
 
 
 def _without_report(rank: int, exit_code: int) -> str:

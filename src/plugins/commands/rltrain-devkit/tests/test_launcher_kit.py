@@ -126,10 +126,6 @@ WRONG = {
 pytestmark = pytest.mark.slow
 
 
-class TestElastic(LauncherConformance):
-    launcher = "elastic"
-
-
 class TestProcesses(LauncherConformance):
     launcher = "processes"
 

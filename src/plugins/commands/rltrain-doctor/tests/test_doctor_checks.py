@@ -255,7 +255,7 @@ def test_visible_gpus_are_checked(stub, nvidia_smi, value, level, text):
 # The launcher's variables
 
 REGISTRY = discover()
-STARTS = make_config(distributed=True, nproc_per_node=2, launcher="elastic", backend="gloo")
+STARTS = make_config(distributed=True, nproc_per_node=2, launcher="processes", backend="gloo")
 
 
 def test_variables_are_reported_with_their_source_and_effect():
@@ -271,7 +271,7 @@ def test_variables_are_reported_with_their_source_and_effect():
 def test_having_no_variables_set_is_reported_too():
     first, second = variables({}, REGISTRY, STARTS, None)
     assert "no launcher" in first.text
-    assert second.text == "starts 2 rank(s) here, by elastic"
+    assert second.text == "starts 2 rank(s) here, by processes"
 
 
 def test_a_contradiction_is_a_problem_with_the_errors_message():
@@ -297,7 +297,7 @@ def test_processes_that_would_each_train_alone_are_reported(environ, level, text
 
 @pytest.mark.parametrize("environ", [{"RANK": "0", "WORLD_SIZE": "2"}, {"PALS_SIZE": "2"}])
 def test_a_declared_node_is_accepted(environ):
-    two_nodes = make_config(distributed=True, nproc_per_node=2, launcher="elastic", nnodes=2)
+    two_nodes = make_config(distributed=True, nproc_per_node=2, launcher="processes", nnodes=2)
     assert {finding.level for finding in variables(environ, REGISTRY, two_nodes, None)} == {"ok"}
 
 

@@ -13,7 +13,7 @@ import jax
 from rltrain import hookimpl
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
-from rltrain.launch import shared_folder
+from rltrain.launch import cores_of_rank, shared_folder
 from rltrain.nodes import (
     Member,
     choose_nccl_interface,
@@ -112,6 +112,9 @@ class JaxBackend(_JaxBackend):
         # Otherwise every rank would open all GPUs and allocate their memory.
         jax.config.update("jax_platforms", "cpu")
         jax.config.update("jax_num_cpu_devices", 1)
+        # XLA on the CPU reads the second one. Values that the user set win.
+        for name in ("OMP_NUM_THREADS", "PJRT_NPROC"):
+            os.environ.setdefault(name, str(cores_of_rank(world)))
         return self._join(world, config, None)
 
 

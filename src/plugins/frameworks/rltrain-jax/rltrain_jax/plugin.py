@@ -8,13 +8,13 @@ from collections.abc import Iterable
 from rltrain.dialects import Dialect
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import BackendSpec, Checkup, ClusterSpec, GradientSyncSpec, LauncherSpec, Spec
+from rltrain.specs import BackendSpec, Checkup, ClusterSpec, GradientSyncSpec, Spec
 from rltrain_jax.clusters import skrl_jax
 
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
-    """Declare two backends, a launcher, a cluster and a gradient sync."""
+    """Declare two backends, a cluster and a gradient sync."""
     return [
         BackendSpec(
             name="jax",
@@ -43,14 +43,6 @@ def rltrain_provides() -> Iterable[Spec]:
             device="cuda",
             network="rltrain.nodes:network_of_nccl",
             count_devices="rltrain_jax.devices:count_cuda",
-        ),
-        LauncherSpec(
-            name="processes",
-            factory="rltrain_jax.processes:ProcessesLauncher",
-            frameworks=("jax", "torch"),
-            refuse="rltrain.nodes:refuse",
-            lacks=("local_addr", "max_restarts"),
-            summary="the standard library's processes",
         ),
         ClusterSpec(
             name="skrl-jax",

@@ -1,1 +1,1 @@
-"""torch backends (gloo, nccl), the elastic launcher and flat gradient sync for rltrain."""
+"""torch backends (gloo, nccl) and flat gradient sync for rltrain."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # The launcher uses this file, and starts without torch.
     from torch.distributed import ProcessGroup
@@ -32,16 +31,3 @@ def destroy_without_gil(group: ProcessGroup) -> None:
 
 def _let_go(backend: object) -> None:
     """Do nothing: the caller has held the last reference to the backend."""
-
-
-def optional(**options: Any) -> dict[str, Any]:
-    """Return those of these options of `LaunchConfig` that this version of torch has.
-
-    - `shutdown_timeout`, from 2.12 on, kills ranks that do not exit in time. Before, the time is 30
-      seconds. It affects only a rank that ignores SIGTERM; see the worker of the core.
-    - `signals_to_handle`, from 2.9 on. Before, SIGHUP ends a run that nohup has started.
-    """
-    from torch.distributed.launcher.api import LaunchConfig
-
-    known = {field.name for field in dataclasses.fields(LaunchConfig)}
-    return {name: value for name, value in options.items() if name in known}

@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rltrain_torch import mps
-
 _DRIVER_FILES = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
 """Device files of NVIDIA's driver, WSL's, and AMD's, whose GPUs torch also calls "cuda"."""
 
@@ -37,5 +35,4 @@ def about() -> dict[str, str]:
     if backends["NCCL"]:
         nccl: Any = torch.cuda.nccl
         facts["NCCL"] = ".".join(map(str, nccl.version()))
-        facts["MPS"] = mps.about()
     return facts

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import BackendSpec, Checkup, GradientSyncSpec, LauncherSpec, Spec
+from rltrain.specs import BackendSpec, Checkup, GradientSyncSpec, Spec
 from rltrain_torch.torchrun import DIALECT
 
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
-    """Declare two backends, a launcher and the gradient syncs."""
+    """Declare two backends and the gradient syncs."""
     return [
         BackendSpec(
             name="gloo",
@@ -21,7 +21,8 @@ def rltrain_provides() -> Iterable[Spec]:
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
             usual=True,
-            launcher="elastic",
+            launcher="processes",
+            preload="rltrain_torch.preload",
             grad_sync="flat",
             device="cpu",
             shares=("cuda",),
@@ -36,20 +37,14 @@ def rltrain_provides() -> Iterable[Spec]:
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
             usual=True,
-            launcher="elastic",
+            launcher="processes",
+            preload="rltrain_torch.preload",
             grad_sync="flat",
             device="cuda",
             network="rltrain.nodes:network_of_nccl",
             cannot_share="rltrain_torch.nccl:cannot_share",
             refuse="rltrain.nodes:refuse",
             count_devices="rltrain_torch.devices:count_cuda",
-        ),
-        LauncherSpec(
-            name="elastic",
-            factory="rltrain_torch.elastic:ElasticLauncher",
-            frameworks=("torch",),
-            refuse="rltrain.nodes:refuse",
-            summary="torch elastic, with a preloaded forkserver",
         ),
         GradientSyncSpec(
             name="flat",

@@ -1,15 +1,16 @@
-"""What every rank of a run imports: it is imported once, before ranks are forked."""
+"""Imports what every rank with torch imports, once for all ranks of a node.
 
-from __future__ import annotations
+No suite: importing Warp opens a CUDA context. Every optimizer imports torch._dynamo, which takes as
+long as importing torch. torch._inductor starts a thread in older versions.
+"""
 
-from rltrain.config import Placement, RunConfig
-from rltrain.plugins import discover
-from rltrain.specs import LibrarySpec
+import os
 
+# Where addresses have no names, torch's store would say so in each run's first line.
+os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
-def imports_of_library(config: Placement) -> str | None:
-    """Return the module that imports what the run's library needs; see `LibrarySpec.preload`."""
-    if not isinstance(config, RunConfig):
-        return None
-    spec = discover(config.no_plugins).get(LibrarySpec, config.library)
-    return spec.preload.get(config.device_kind)
+import torch
+import torch._dynamo
+import torch.distributed
+
+__all__ = ["torch"]

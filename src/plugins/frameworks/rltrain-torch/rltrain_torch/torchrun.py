@@ -62,6 +62,11 @@ _SETTINGS = [
         str,
         "not used; the ranks' logs are in the run folder, below --log-root.",
     ),
+    _Setting(
+        ("--local-addr",),
+        str,
+        "not used; a node's address is the one from which it reaches node 0.",
+    ),
     _Setting(("--role",), str, "not used; all ranks have the same role."),
 ]
 

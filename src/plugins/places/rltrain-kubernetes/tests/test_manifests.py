@@ -114,12 +114,11 @@ def test_the_ranks_join_inside(manifest, plan, kind, run, nodes, gpus, ranks):
     pods = pods_of(written)
     assert len(pods) == nodes
     cluster, meeting = MEET[kind]
-    launcher = "processes" if "jax" in run else "elastic"
     for number, pod in enumerate(pods):
         assert pod.words[0] == "rltrain"
         expected = f"one process, on {'cuda:0' if gpus else 'cpu'}"
         if "--distributed" in run:
-            expected = f"{ranks} on this node, started by {launcher}"
+            expected = f"{ranks} on this node, started by processes"
         if nodes > 1:
             expected += f"; node {number} of {nodes}, as {cluster} says, meeting at {meeting}"
         assert plan(pod, gpus) == expected
@@ -321,7 +320,7 @@ WRONG = [
     (f"{JOB} -- {GPUS} --coordinator-address a:1", "--master-addr: Kubernetes numbers the pods"),
     (f"{JOB} -- {GPUS} --rdzv-backend c10d", "--rdzv-backend: nodes that number"),
     (f"{JOB} -- {GPUS} --cluster none", "--cluster: Kubernetes numbers the pods"),
-    (f"{JOB} -- {GPUS} --launcher elastic", "--launcher: Kubernetes starts the nodes"),
+    (f"{JOB} -- {GPUS} --launcher processes", "--launcher: Kubernetes starts the nodes"),
     (f"{JOB} --volume runs:/runs -- {GPUS} --log-root logs", "--log-root logs: is not on the vol"),
 ]
 

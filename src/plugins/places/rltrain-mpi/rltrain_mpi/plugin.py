@@ -48,7 +48,7 @@ def _advice(placement: Placement) -> str | None:
     from rltrain.launch import available_cores
 
     ranks = int(placement.nproc_per_node or 1)
-    fits = placement.launcher == "elastic" and placement.nnodes == 1
+    fits = placement.launcher == "processes" and placement.nnodes == 1
     if fits and placement.device_kind == "cpu" and 1 < ranks <= available_cores():
         return "MPI averages faster"
     return None

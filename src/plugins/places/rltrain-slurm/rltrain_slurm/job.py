@@ -53,8 +53,8 @@ class NodeOfJob:
     def __call__(self) -> TrainResult:
         """Run the node's part. After a failure, the task ends with the failure's exit status."""
         _start_resource_tracker()
-        # submitit logs each signal in its handler. If the next signal raises there, as SIGTERM does
-        # in torch elastic, `logging` swallows the exception, and the job would not end.
+        # submitit logs each signal in its handler. If the next signal raises there, `logging`
+        # swallows the exception, and the job would not end.
         logging.getLogger("submitit").setLevel(logging.ERROR)
         ending = _Ending(self.grace)
         try:

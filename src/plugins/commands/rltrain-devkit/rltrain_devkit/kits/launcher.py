@@ -151,7 +151,8 @@ class LauncherConformance(GivenPlugins):
     def _trained(self, case: str) -> Mapping[str, Any]:
         found = self._launched()
         frameworks = discover().get(LauncherSpec, self.launcher).frameworks
-        if not any({*frameworks} & {*each.frameworks} for each in discover().all(LibrarySpec)):
+        libraries = discover().all(LibrarySpec)
+        if frameworks and not any({*frameworks} & {*each.frameworks} for each in libraries):
             skip(f"no installed library learns with {' or '.join(frameworks)}")
         return found[case].outcome
 
@@ -170,7 +171,8 @@ class LauncherConformance(GivenPlugins):
         spec = discover().get(LauncherSpec, self.launcher)
         if spec.starts_nodes:
             skip("starts_nodes: it starts rltrain by a scheduler, not ranks on this machine")
-        framework = "torch" if "torch" in spec.frameworks else spec.frameworks[0]
+        able = spec.frameworks or ("torch",)
+        framework = "torch" if "torch" in able else able[0]
         options = {"nproc_per_node": self.ranks, "device": "cpu", "framework": framework}
         kit = f"{type(self).__module__}.{type(self).__qualname__}"
         return _launched(kit, self.launcher, json.dumps({**options, **self.options}))

@@ -15,11 +15,11 @@ from pathlib import Path
 import processes_work as works
 import pytest
 
+from rltrain.builtin import processes
+from rltrain.builtin.processes import ProcessesLauncher
 from rltrain.errors import RankFailed, UsageError
-from rltrain.launch import available_cores
+from rltrain.launch import Process
 from rltrain.testing import make_config
-from rltrain_jax import processes
-from rltrain_jax.processes import ProcessesLauncher
 
 pytestmark = pytest.mark.slow
 
@@ -56,12 +56,10 @@ def test_each_rank_gets_its_place_and_rank_0s_result_is_returned(launch, tmp_pat
     first, second = places(tmp_path)
     assert first["MASTER_ADDR"] == "127.0.0.1"
     assert first["MASTER_PORT"] == second["MASTER_PORT"]
-    threads = str(max(1, available_cores() // 2))
     for rank, place in enumerate((first, second)):
         assert (place["RANK"], place["LOCAL_RANK"]) == (str(rank), str(rank))
         assert (place["WORLD_SIZE"], place["LOCAL_WORLD_SIZE"]) == ("2", "2")
         assert (place["GROUP_RANK"], place["GROUP_WORLD_SIZE"]) == ("0", "1")
-        assert (place["OMP_NUM_THREADS"], place["PJRT_NPROC"]) == (threads, threads)
 
 
 def test_a_node_of_several_starts_its_own_ranks(launch, tmp_path, monkeypatch):
@@ -90,11 +88,11 @@ def test_neither_the_launcher_nor_a_rank_imports_a_framework_for_it(tmp_path):
 import sys
 import processes_work
 from rltrain.config import Placement
-from rltrain_jax import processes
-from rltrain_jax.processes import ProcessesLauncher
+from rltrain.builtin.processes import ProcessesLauncher
 if __name__ == "__main__":
     folder = {str(tmp_path)!r}
-    config = Placement(backend="jax", distributed=True, nproc_per_node=1, log_root=folder)
+    place = dict(backend="jax", framework="jax", distributed=True, nproc_per_node=1)
+    config = Placement(**place, log_root=folder)
     ProcessesLauncher().launch(config, processes_work.tell_place)
     print(sorted({{"jax", "torch", "numpy"}} & set(sys.modules)))
 """
@@ -175,7 +173,7 @@ def test_a_signal_to_the_launcher_ends_the_ranks(launch, tmp_path, number, error
 
 
 def test_a_rank_that_does_not_listen_is_killed(launch, tmp_path, monkeypatch):
-    monkeypatch.setattr("rltrain_jax.processes.SHUTDOWN_TIMEOUT", 0.5)
+    monkeypatch.setattr("rltrain.builtin.processes.SHUTDOWN_TIMEOUT", 0.5)
     sender = signal_when_running(tmp_path, signal.SIGTERM)
     with pytest.raises(RankFailed):
         launch(works.wait_deaf)
@@ -184,7 +182,7 @@ def test_a_rank_that_does_not_listen_is_killed(launch, tmp_path, monkeypatch):
 
 
 def test_a_second_signal_kills_at_once(launch, tmp_path, monkeypatch):
-    monkeypatch.setattr("rltrain_jax.processes.SHUTDOWN_TIMEOUT", 10 * LIMIT)
+    monkeypatch.setattr("rltrain.builtin.processes.SHUTDOWN_TIMEOUT", 10 * LIMIT)
     sender = signal_when_running(tmp_path, signal.SIGTERM, signal.SIGTERM)
     with pytest.raises(RankFailed):
         launch(works.wait_deaf)
@@ -210,3 +208,40 @@ def test_it_launches_from_a_thread_too(launch, tmp_path):
     thread.start()
     thread.join(LIMIT)
     assert [result.iterations for result in results] == [3]
+
+
+def server_of(pid):
+    return Process.look(pid).parent
+
+
+def when_running(tmp_path, act):
+    """Act on the process from which the ranks are forked once both run, from a thread."""
+
+    def look():
+        deadline = time.monotonic() + LIMIT
+        while len(running(tmp_path)) < 2 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        act(server_of(running(tmp_path)[0]))
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    return thread
+
+
+def test_ranks_end_with_the_process_from_which_they_were_forked(launch, tmp_path):
+    killer = when_running(tmp_path, lambda server: os.kill(server, signal.SIGKILL))
+    with pytest.raises(RankFailed, match="from which this node's ranks are forked, was killed"):
+        launch(works.wait)
+    killer.join()
+    deadline = time.monotonic() + LIMIT
+    while running(tmp_path) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert running(tmp_path) == []
+
+
+def test_a_stopped_process_from_which_ranks_are_forked_goes_on(launch, tmp_path, capsys):
+    stopper = when_running(tmp_path, lambda server: os.kill(server, signal.SIGSTOP))
+    with pytest.raises(RankFailed, match="Rank 1 exited with code 3"):
+        launch(works.exit_3_later)
+    stopper.join()
+    assert "from which ranks are forked, was stopped. It goes on." in capsys.readouterr().out
