@@ -162,7 +162,7 @@ def test_a_run_that_nohup_started_outlives_its_terminal(command):
 def test_nothing_is_left_of_a_run_that_ends_while_it_starts(command, number, code, temporary):
     process = command.start(*TWO_RANKS, TMPDIR=temporary)
     assert "starting 2 rank(s)" in process.stdout.readline()
-    server, deadline = "from multiprocessing.forkserver", time.monotonic() + 30
+    server, deadline = "from multiprocessing.spawn", time.monotonic() + 30
     while not any(server in words(pid) for pid in command.members(process)):
         assert time.monotonic() < deadline
         time.sleep(0.01)

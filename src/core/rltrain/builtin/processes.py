@@ -83,7 +83,7 @@ class _Ranks:
         self._left = len(places)
         spawn = multiprocessing.get_context("spawn")
         self._link, theirs = spawn.Pipe()
-        given = theirs, _preloaded(config), places, work, config, str(reports)
+        given = os.getpid(), theirs, _preloaded(config), places, work, config, str(reports)
         self._server = spawn.Process(target=serve, args=given, name="ranks")
         with _environment(), _signals_blocked():
             self._server.start()

@@ -26,6 +26,7 @@ _OF_OTHERS = (signal.SIGINT, *OF_SCHEDULERS)
 
 
 def serve(
+    launcher: int,
     link: Connection,
     modules: Sequence[str],
     places: Sequence[tuple[int, dict[str, str]]],
@@ -33,13 +34,14 @@ def serve(
     config: Placement,
     reports: str,
 ) -> None:
-    """Fork the ranks, and tell the launcher of each when it has started and ended.
+    """Fork the ranks, and tell the launcher, by its process ID, of each that has started or ended.
 
     What is told is its number and process ID; then its number, exit status, and a list with its
     result, or None if there is none.
     """
-    launcher = os.getppid()
     end_with_parent()
+    if os.getppid() != launcher:
+        os._exit(1)  # It has ended already.
     # To take all modules apart takes longer than importing half of them. This runs last.
     atexit.register(os._exit, 0)
     os.setpgid(0, 0)
