@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -14,7 +15,6 @@ from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError
 from rltrain.files.secrets.hiding import hide_words
 from rltrain.plugins.registry import discover
-from rltrain.ranks.interrupts import Ended
 from rltrain.specs import CommandSpec
 from rltrain.terminal import note
 from rltrain.types import World
@@ -81,12 +81,9 @@ def hand_over(words: list[str]) -> int | None:
         return 0
     note(f"started by another program: {shown}")
     with subprocess.Popen(command) as child:
-        try:
-            status = child.wait()
-        except (Ended, KeyboardInterrupt):
-            child.terminate()
-            child.wait()
-            raise
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # A terminal sends it to the child, too.
+        signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        status = child.wait()
     return status if status >= 0 else 128 - status
 
 

@@ -24,7 +24,7 @@ from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.files.secrets.hiding import hide_in_text
 from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
-from rltrain.ranks.interrupts import Ended, asked, status_of
+from rltrain.ranks.interrupts import status_of
 from rltrain.ranks.logs.stream import lasting_output
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import json_alone, plain_output
@@ -57,23 +57,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                     return _fail(f"rltrain: stdout cannot be written: {missing()}.", os.EX_IOERR)
             return status
         except KeyboardInterrupt:
-            return _ended_by(signal.SIGINT)
-        except Ended as ended:
-            return _ended_by(ended.number)
+            return _fail("rltrain: interrupted.", status_of(signal.SIGINT))
         except Exception as error:
-            if number := asked():
-                return _ended_by(number)
             if not isinstance(error, RltrainError):
                 return _fail(traceback.format_exc().rstrip(), 1)
             message = _ENDLESS.sub(r"\1...", str(error))
             if isinstance(error, UsageError):  # No name in it can forge a line of its own.
                 message = message.replace("\n", "\n  ")
             return _fail(f"rltrain: {message}", error.exit_code)
-
-
-def _ended_by(number: signal.Signals) -> int:
-    what = "interrupted" if number == signal.SIGINT else f"ended by {number.name}"
-    return _fail(f"rltrain: {what}.", status_of(number))
 
 
 def _run(words: list[str]) -> int:

@@ -18,17 +18,7 @@ from types import FrameType
 
 from rltrain.errors import EndedBySignal
 from rltrain.ranks.board import board_of
-from rltrain.ranks.interrupts import (
-    AGAIN,
-    REQUESTS,
-    SAME,
-    Ended,
-    Latest,
-    end_by,
-    interrupt,
-    is_free,
-    status_of,
-)
+from rltrain.ranks.interrupts import AGAIN, REQUESTS, SAME, is_free, status_of
 from rltrain.ranks.logs.rank_log import show
 from rltrain.ranks.world import World
 
@@ -102,38 +92,29 @@ def ended_by_signal(number: signal.Signals) -> BaseException:
 def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
     """Let signals to this rank, which no launcher handles, ask all ranks to end.
 
-    A second one, or one while nothing is trained, ends this process at once.
+    A second one, or one while nothing is trained, does what it did before: what this rank is
+    blocked in may never return.
     """
     board_of(folder)
-    ended: list[signal.Signals] = []
-    owner, latest = os.getpid(), Latest()
+    owner = os.getpid()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != owner:
-            return end_by(number)
-        if ask_to_end(folder, number, quiet=not world.is_root):
-            return
-        if number == signal.SIGINT or world.world_size == 1:
-            ended.append(signal.Signals(number))
-            error = KeyboardInterrupt() if number == signal.SIGINT else Ended(number)
-            return interrupt(number, frame, error, latest)
-        # What this rank is blocked in may never return.
-        end_by(number)
+        is_copy = os.getpid() != owner  # multiprocessing ends it by a signal, too.
+        if is_copy or not ask_to_end(folder, number, quiet=not world.is_root):
+            signal.signal(number, before[number])
+            signal.raise_signal(number)
 
     if threading.current_thread() is not threading.main_thread():
         yield  # Python allows handlers in the main thread only.
         return
-    before = {number: signal.signal(number, handle) for number in REQUESTS if is_free(number)}
+    before = {number: signal.getsignal(number) for number in REQUESTS if is_free(number)}
+    for number in before:
+        signal.signal(number, handle)
     try:
         yield
-    except BaseException:
-        if not ended:
-            raise
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if ended:
-        raise ended_by_signal(ended[0])
 
 
 class Requests:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from rltrain.ranks.interrupts import REQUESTS, Ended, handle_requests, is_free, status_of
+from rltrain.ranks.interrupts import REQUESTS, is_free, status_of
 
 _FOR_THREADS = 10.0
 """Seconds in which threads and processes that are no daemons must end once the work is done."""
@@ -60,14 +60,13 @@ def guarded(work: Callable[[], int], mask: Iterable[int]) -> int:
     if os.getppid() != guard:
         os._exit(1)
     worker = os.getpid()
-    handle_requests()
+    for number in REQUESTS:
+        if is_free(number):  # Python would raise anywhere; an exception can be lost, or half an
+            signal.signal(number, signal.SIG_DFL)  # import stay behind.
     status = _done(work, mask)
     if os.getpid() != worker:  # A copy that a task made, and left by an exception.
         return status
     os.write(writing, bytes([status & 255]))
-    for number in REQUESTS:
-        if is_free(number):
-            signal.signal(number, signal.SIG_DFL)
     end_in_time(status)
     return status
 
@@ -115,10 +114,6 @@ def _done(work: Callable[[], int], mask: Iterable[int]) -> int:
             print(error.code, file=sys.stderr)
             return 1
         return error.code or 0
-    except (Ended, KeyboardInterrupt) as ended:  # Before the work had begun.
-        number = ended.number if isinstance(ended, Ended) else signal.SIGINT
-        _say(f"ended by {number.name}.")
-        return status_of(number)
 
 
 def _end_in_time(status: int) -> None:
@@ -165,7 +160,7 @@ def _watch(worker: int, reading: int) -> NoReturn:
             _say(_LATE)
             os.kill(worker, signal.SIGKILL)
             deadline = float("inf")
-    _end_helpers()
+    _end_helpers(quiet=-ended in REQUESTS)
     if status is None and ended == 0:
         _say(
             "the process ended with status 0 before its work was done: something in it ended it, "
@@ -198,13 +193,13 @@ def _reap(worker: int) -> int | None:
     return found
 
 
-def _end_helpers() -> None:
+def _end_helpers(quiet: bool) -> None:
     """End what the work has started and left running in this session, and say what it was."""
     left: dict[int, str] = {}
     steps = (0, _TO_LEAVE), (signal.SIGTERM, _TO_STOP), (signal.SIGKILL, _TO_STOP)
     for number, patience in steps:
         for pid, name in left.items():
-            if number == signal.SIGTERM:
+            if number == signal.SIGTERM and not quiet:
                 _say(f"a process that the run has started was still there, and is ended: {name}")
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
@@ -240,6 +235,13 @@ def _helpers() -> dict[int, str]:
 
 def _end(status: int) -> NoReturn:
     """End this process as the other one has ended."""
+    if -status in REQUESTS:
+        number = signal.Signals(-status)
+        _say("interrupted." if number == signal.SIGINT else f"ended by {number.name}.")
+        from rltrain.ranks.folders import remove_leftovers
+
+        remove_leftovers()
+        status = status_of(number)
     if status < 0:
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
         with contextlib.suppress(OSError, ValueError):
