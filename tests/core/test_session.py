@@ -8,7 +8,6 @@ import random
 import signal
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -25,13 +24,11 @@ from rltrain.metrics.environment import CountedEnv
 from rltrain.plugins.manager import RunPlugins
 from rltrain.ranks.board import board_of
 from rltrain.ranks.ending import ask_to_end
-from rltrain.ranks.pulse import PulseWriter
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
-from rltrain.run.profile import ITERATIONS, PROFILE, Profile
 from rltrain.run.session import RankSession
 from rltrain.session import Session
 from rltrain.storage.checkpoint import Checkpoint
-from rltrain.testing import FakeWorld, make_config
+from rltrain.testing import make_config
 from rltrain.types import World
 
 
@@ -392,76 +389,6 @@ def test_a_rank_that_is_early_waits(ranks, stub):
     assert times.update[1] < 0.2
     assert all(0.0 < seconds < 0.2 for seconds in times.rollout)
     assert 0.2 < times.waiting_share < 0.9
-
-
-def test_a_profile_times_all_ranks(ranks, stub, tmp_path):
-    def body(session):
-        for iteration in range(1, ITERATIONS + 2):
-            steps(session, 2)
-            time.sleep(0.01 * session.world.rank)
-            session.record(Scalars(iteration, {}))
-            session.group.barrier()
-            written.append((iteration, (session.run_folder.path / PROFILE).exists()))
-
-    written = []
-    ranks(body, profile=True)
-    assert [there for iteration, there in written] == [False] * 22 + [True] * 4
-    (file,) = tmp_path.glob(f"logs/*/*/*/{PROFILE}")
-    events = [each for each in json.loads(file.read_bytes())["traceEvents"] if each["ph"] == "X"]
-    assert min(each["ts"] for each in events if each["cat"] == "iteration") == 0
-    for rank in (0, 1):
-        own = [each for each in events if each["pid"] == rank]
-        laps = [each for each in own if each["cat"] == "iteration"]
-        assert [each["name"] for each in laps] == [f"iteration {n}" for n in range(1, 13)]
-        assert all(a["ts"] + a["dur"] <= b["ts"] + 1 for a, b in itertools.pairwise(laps))
-        assert sum(each["dur"] for each in laps) > 100_000
-        # The first step of a run comes after a reset.
-        stepping = [each for each in own if each["name"] == "stepping the environment"]
-        assert len(stepping) == 2 * ITERATIONS + 1
-        barriers = [each for each in own if each["name"] == "barrier"]
-        assert len(barriers) == ITERATIONS - 1
-        assert {each["cat"] for each in barriers} == {"collective"}
-
-
-@pytest.mark.parametrize("one_machine", [True, False])
-def test_ranks_of_one_machine_are_timed_by_its_clock(one_machine, monkeypatch):
-    # Where a rank leaves the first barrier late, its times must not begin at 0. Fake ranks run one
-    # after the other, so each one's sleep delays those that follow.
-    def work(group):
-        def barrier():
-            group.barrier()
-            time.sleep(0.5)
-
-        pulse, gather = PulseWriter(), group.gather_objects
-        late = SimpleNamespace(rank=group.rank, barrier=barrier, gather_objects=gather)
-        timed = Profile(late, pulse)
-        group.barrier()
-        pulse.enter("met")
-        pulse.leave()
-        timed.done(1)
-        return timed.finish()
-
-    if not one_machine:
-        numbers = map(str, itertools.count())
-        monkeypatch.setattr("rltrain.run.profile.machine", lambda: next(numbers))
-    trace = FakeWorld(2).run(work)[0]
-    first, second = (each["ts"] for each in trace["traceEvents"] if each["name"] == "met")
-    assert (abs(first - second) < 250_000) is one_machine
-
-
-def test_a_run_that_ends_early_has_a_profile_of_what_there_was(ranks, tmp_path):
-    def body(session):
-        session.record(Scalars(1, {}))
-
-    ranks(body, profile=True)
-    (file,) = tmp_path.glob(f"logs/*/*/*/{PROFILE}")
-    names = [each["name"] for each in json.loads(file.read_bytes())["traceEvents"]]
-    assert names.count("iteration 1") == 2
-
-
-def test_one_process_has_a_profile_too(run, tmp_path):
-    result = run(max_iterations=2, profile=True)
-    assert json.loads((Path(result.run_dir) / PROFILE).read_bytes())["traceEvents"]
 
 
 def test_only_rank_0_writes(ranks, stub):

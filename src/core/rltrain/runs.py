@@ -16,7 +16,6 @@ from rltrain.files.disk import NotWritten
 from rltrain.files.reading import digest, read_bytes, read_text, real
 from rltrain.files.run_files import check_inside
 from rltrain.options.run import RunOptions
-from rltrain.run.profile import PROFILE
 from rltrain.storage import finding
 from rltrain.storage.checkpoint import Checkpoint, states_of
 from rltrain.storage.checkpoints import INDEX, saved_checkpoints
@@ -28,7 +27,6 @@ from rltrain.storage.run_folder import RunFolder, check_writable
 
 __all__ = [
     "INDEX",
-    "PROFILE",
     "Checkpoint",
     "NotWritten",
     "Run",

@@ -264,9 +264,6 @@ class Options(Generic[Unset, Word]):
         flags=("--local-ranks-filter",),
         default_text="none: it is in the ranks' logs",
     )
-    profile: bool = WRITTEN.switch(
-        START, "time all ranks for 12 iterations: profile.json in the run folder, for Perfetto"
-    )
     writers: tuple[str, ...] | Unset = WRITTEN.named(
         None,
         START,

@@ -101,7 +101,7 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
     def handle(number: int, frame: FrameType | None) -> None:
         is_copy = os.getpid() != owner  # multiprocessing ends it by a signal, too.
         if is_copy or not ask_to_end(folder, number, quiet=not world.is_root):
-            signal.signal(number, before[number])
+            signal.signal(number, before[signal.Signals(number)])
             signal.raise_signal(number)
 
     if threading.current_thread() is not threading.main_thread():

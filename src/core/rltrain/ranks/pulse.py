@@ -33,10 +33,6 @@ Phase = Literal[
 
 _OF_ITERATIONS: tuple[Phase, ...] = ("stepping the environment", "learning", "saving a checkpoint")
 
-Span = tuple[str, str, int, int]
-"""What a rank did: its kind, its name, when it began and how long it took. Microseconds, from
-`begin_timing` on."""
-
 _PHASES: tuple[Phase, ...] = get_args(Phase)
 
 _FORM = struct.Struct("<qqqqqB?80s")
@@ -82,8 +78,6 @@ class PulseWriter:
         self._iteration = self._beats = self._collectives = self._phase = 0
         self._waiting, self._call = False, b""
         self.stepping = self.waiting = self._entered = 0.0
-        self._spans: list[Span] | None = None
-        self._origin = self._lap = 0.0
         self._write()
 
     def share(self, path: Path) -> None:
@@ -115,10 +109,8 @@ class PulseWriter:
         finally:
             if os.getpid() != self._identity[0]:
                 end_copy()
-            ended = time.perf_counter()
             if phase == "stepping the environment":
-                self.stepping += ended - began
-            self._time("phase", phase, began, ended)
+                self.stepping += time.perf_counter() - began
             self._phase = before
             self._write()
 
@@ -131,37 +123,9 @@ class PulseWriter:
 
     def leave(self) -> None:
         """Note that it has ended. An error leaves the rank where it was."""
-        ended = time.perf_counter()
-        self.waiting += ended - self._entered
-        self._time("collective", self._call.decode(errors="replace"), self._entered, ended)
+        self.waiting += time.perf_counter() - self._entered
         self._waiting = False
         self._write()
-
-    @property
-    def is_timing(self) -> bool:
-        """Whether what the rank does is kept."""
-        return self._spans is not None
-
-    def begin_timing(self) -> float:
-        """Keep what the rank does from now on, and return the time by this machine's clock."""
-        self._spans = []
-        self._origin = self._lap = time.perf_counter()
-        return self._origin
-
-    def lap(self, kind: str, name: str) -> None:
-        """Keep the time since the last call, or since the beginning."""
-        began, self._lap = self._lap, time.perf_counter()
-        self._time(kind, name, began, self._lap)
-
-    def end_timing(self) -> list[Span]:
-        """Return what was kept, and keep no more."""
-        spans, self._spans = self._spans or [], None
-        return spans
-
-    def _time(self, kind: str, name: str, began: float, ended: float) -> None:
-        if self._spans is not None:
-            start = round((began - self._origin) * 1e6)
-            self._spans.append((kind, name, start, round((ended - began) * 1e6)))
 
     def _write(self) -> None:
         self._beats += 1

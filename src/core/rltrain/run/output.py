@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import RltrainError, UsageError, in_a_line
 from rltrain.files.disk import NotWritten
 from rltrain.ranks.logs.rank_log import say
 from rltrain.records import Record, RunStarted, Scalars, Warned
-from rltrain.run.profile import PROFILE
 from rltrain.storage import manifest
 from rltrain.storage.metrics_file import METRICS, MetricsFile
 
@@ -95,18 +93,6 @@ class Output:
         for name, raised in self._plugins.call_each("rltrain_write", record=record).items():
             if raised is not None and not self._is_of_writer(name, raised):
                 raise raised
-
-    def write_profile(self, profile: Mapping[str, Any] | None) -> None:
-        """Write the times of all ranks, if there are some."""
-        if profile is None:
-            return
-        text = json.dumps(profile, separators=(",", ":"))
-        try:
-            path = self._folder.write_atomically(PROFILE, lambda path: path.write_text(text))
-        except NotWritten as error:
-            self._miss(PROFILE, f"{PROFILE} cannot be written:", error)
-        else:
-            say(f"profile: {path} opens at https://ui.perfetto.dev; `rltrain report` sums it up")
 
     def shut_down(self, **arguments: Any) -> list[BaseException]:
         """Let every plugin shut down; return their errors, but for those of writers."""

@@ -19,7 +19,6 @@ from rltrain.ranks.pulse import PulseWriter
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.run.output import Output, on_disk
-from rltrain.run.profile import Profile
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
 from rltrain.storage.checkpoints import save_with_state
@@ -85,7 +84,6 @@ class PluginSession:
         self._limit = ""
         self._checkpoint: str | None = None
         self._output = Output(plugins)
-        self._profile: Profile | None = None
         self._on_iteration: Callable[[], None] = lambda: None
 
     @property
@@ -180,8 +178,6 @@ class PluginSession:
                 self._added = {}
             record = self._progress.advance(record, self.requests.votes(record.iteration))
             self.pulse.done(record.iteration)
-            if self._profile is not None:
-                self._output.write_profile(self._profile.done(record.iteration))
             record = self._react_to_numbers(record)
             stop, self.should_save = self.requests.count(self._progress.votes)
             self.should_stop |= stop and record.iteration != record.iterations

@@ -15,7 +15,6 @@ from rltrain.ranks.processes import without_copies
 from rltrain.records import RunStarted
 from rltrain.run.agreement import Agreement, agree
 from rltrain.run.plugin_session import PluginSession
-from rltrain.run.profile import Profile
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage.checkpoint import Checkpoint
@@ -68,8 +67,6 @@ class RankSession(PluginSession):
             if self.world.is_root and self._progress.iteration == self._resumption.iteration:
                 told = "has recorded nothing: call session.record(Scalars(...)) each iteration."
                 self._output.warn(f"The library {self.config.library!r} {told}")
-            if self._profile is not None:
-                self._output.write_profile(self._profile.finish())
             check_divergence(self.group, self._watched, self._progress.iteration)
         except BaseException as raised:
             error = self._because_of_numbers(raised) or raised
@@ -160,8 +157,6 @@ class RankSession(PluginSession):
             lambda: (self.pulse.stepping, self.pulse.waiting),
         )
         self.requests.start()
-        if config.profile:
-            self._profile = Profile(self.group, self.pulse)
 
     def _because_of_numbers(self, error: BaseException) -> RltrainError | None:
         """Return the true error if a library has stumbled over NaN before its iteration ended."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from rltrain.dialects import Dialect, refusals
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import CommandSpec
+from rltrain.specs import CommandSpec, ObserverSpec, Spec
 
 
 @hookimpl
-def rltrain_provides() -> list[CommandSpec]:
-    """Declare the commands."""
+def rltrain_provides() -> list[Spec]:
+    """Declare the commands, and an observer."""
     return [
         CommandSpec(
             name="report",
@@ -21,4 +22,16 @@ def rltrain_provides() -> list[CommandSpec]:
             summary="train on several numbers of ranks, and say how much faster more are, and why",
             takes="run",
         ),
+        ObserverSpec(
+            name="profile",
+            factory="rltrain_report.profiler:Profiler",
+            summary="times all ranks for 12 iterations: profile.json, for Perfetto",
+        ),
     ]
+
+
+@hookimpl
+def rltrain_dialect() -> Dialect:
+    """Say what was once typed for the observer."""
+    rows = [("profile", "an observer times the ranks.", "Give --observer profile.")]
+    return Dialect(program="rltrain 0.1", refuses=refusals(rows))

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.runs import PROFILE, Run, read_bytes
+from rltrain.runs import Run, read_bytes
 from rltrain_report.numbers import number
 from rltrain_report.page import Folded, Table, Text
+from rltrain_report.profiler import PROFILE
 
 _LARGEST = 1 << 30
 """Bytes of a profile that is read."""
