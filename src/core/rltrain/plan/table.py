@@ -12,10 +12,12 @@ from rltrain.plan.sizes import estimate_memory, number_of_ranks
 from rltrain.plugins.options import make_options
 from rltrain.ranks.machine import crowding
 from rltrain.specs import BackendSpec, ObserverSpec, load_object
-from rltrain.types import Iteration, TaskInfo
+from rltrain.types import TaskInfo
 
 _LISTED = 12
 """Options of a layer that are listed by name."""
+
+_UNKNOWN = "set by the library's options"
 
 _FEW = "as many as the networks' sizes pay for; OMP_NUM_THREADS sets them"
 
@@ -38,10 +40,7 @@ def plan_table(plan: Plan, layers: Mapping[str, Sequence[str]] | None = None) ->
         *_cores(plan),
         *_network(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
-        ("environments", _environments(plan)),
-        ("iterations", _iterations(plan)),
-        ("experience", _experience(plan)),
-        *_details(plan),
+        *_sizes(plan),
         ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
         ("options", plan.options_from),
         *([("set by", set_by)] if set_by else []),
@@ -86,16 +85,24 @@ def _observed(task: TaskInfo) -> str:
     return f"{', '.join(groups) or '?'}; actions {actions}"
 
 
-def _details(plan: Plan) -> Iterator[tuple[str, str]]:
+def _sizes(plan: Plan) -> Iterator[tuple[str, str]]:
     """Yield the rows on what an iteration learns from, as far as they are known."""
     config, iteration = plan.config, plan.iteration
+    ranks, envs = number_of_ranks(config, plan.world), config.num_envs
+    lengths = ", first episodes of random lengths" if config.random_lengths else ""
+    yield "environments", f"{envs} a rank, {envs * ranks} in all{lengths}"
+    total = iteration.iterations if iteration else config.max_iterations
+    yield "iterations", str(total or _UNKNOWN)
+    yield "experience", iteration.experience(envs, ranks) if iteration else _UNKNOWN
     if config.target_return is not None:
         yield "ends at", f"a mean return of {config.target_return:g}"
-    memory = iteration and estimate_memory(iteration, plan.task, config.num_envs)
-    if memory:
+    if iteration and (memory := estimate_memory(iteration, plan.task, envs)):
         yield "memory", memory
-    if iteration and iteration.mini_batches:
-        yield "mini-batches", _mini_batches(plan, iteration)
+    if iteration and (count := iteration.mini_batches):
+        text = f"{count} of {iteration.steps * envs // count} rows a rank"
+        if plan.scaled_from is not None:
+            text += f", as many as the options have for {plan.scaled_from} environments"
+        yield "mini-batches", text
 
 
 def _advice(plan: Plan) -> str:
@@ -175,26 +182,6 @@ def _shown(ranks: tuple[int, ...] | str) -> str:
     return ranks if isinstance(ranks, str) else f"{', '.join(map(str, ranks))} of this node"
 
 
-def _iterations(plan: Plan) -> str:
-    total = plan.iteration.iterations if plan.iteration else plan.config.max_iterations
-    return str(total or "set by the library's options")
-
-
-def _experience(plan: Plan) -> str:
-    if plan.iteration is None:
-        return "set by the library's options"
-    ranks = number_of_ranks(plan.config, plan.world)
-    return plan.iteration.experience(plan.config.num_envs, ranks)
-
-
-def _mini_batches(plan: Plan, iteration: Iteration) -> str:
-    count = iteration.mini_batches or 1
-    text = f"{count} of {iteration.steps * (plan.config.num_envs) // count} rows a rank"
-    if plan.scaled_from is not None:
-        text += f", as many as the options have for {plan.scaled_from} environments"
-    return text
-
-
 def _observer(name: str, plan: Plan) -> str:
     """Return an observer with its options."""
     spec = plan.registry.get(ObserverSpec, name)
@@ -202,11 +189,3 @@ def _observer(name: str, plan: Plan) -> str:
         return name
     options = hide(vars(make_options(spec, plan.config.plugins)), name).items()
     return f"{name} ({', '.join(f'{option} {value}' for option, value in options)})"
-
-
-def _environments(plan: Plan) -> str:
-    config = plan.config
-    ranks = number_of_ranks(config, plan.world)
-    each = config.num_envs
-    lengths = ", first episodes of random lengths" if config.random_lengths else ""
-    return f"{each} a rank, {each * ranks} in all{lengths}"
