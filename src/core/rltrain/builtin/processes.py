@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from multiprocessing import resource_tracker
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
 
 from rltrain.builtin.server import Work, serve
 from rltrain.config import Placement, RunConfig
@@ -111,9 +110,8 @@ class _Ranks:
 
     def end(self, signals: CaughtSignals) -> None:
         """Terminate the running ranks, then kill them; a signal in between kills them at once."""
-        seen = len(signals.seen)
-        self._end(signal.SIGTERM, lambda: len(signals.seen) > seen, signals)
-        self._end(signal.SIGKILL, lambda: False, signals)
+        self._end(signal.SIGTERM, signals)
+        self._end(signal.SIGKILL, signals)
         if self._left:
             self._server.terminate()  # It may be forking one.
         self._server.join(SHUTDOWN_TIMEOUT)
@@ -123,13 +121,17 @@ class _Ranks:
             os.close(descriptor)
         self._link.close()
 
-    def _end(self, number: int, hurry: Callable[[], bool], signals: CaughtSignals) -> None:
+    def _end(self, number: int, signals: CaughtSignals) -> None:
         """Send the running ranks a signal, and wait until they have ended, for a time."""
-        deadline = time.monotonic() + SHUTDOWN_TIMEOUT
+        deadline, seen = time.monotonic() + SHUTDOWN_TIMEOUT, len(signals.seen)
         for descriptor in self._running.values():
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(descriptor, number)
-        while self._running and not hurry() and (left := deadline - time.monotonic()) > 0:
+        while (
+            self._running
+            and len(signals.seen) == seen
+            and (left := deadline - time.monotonic()) > 0
+        ):
             if self._ended in wait([self._link, self._ended, signals.wakeup], left):
                 break
             signals.drain()
@@ -215,10 +217,9 @@ def _signals_blocked() -> Iterator[None]:
 @contextlib.contextmanager
 def _environment() -> Iterator[None]:
     """Hide this process' rank variables, and the resource tracker's warnings."""
-    saved: dict[str, Any] = dict(os.environ)
+    saved = dict(os.environ)
     hide_rank_variables(os.environ)
-    warnings = filter(None, [saved.get("PYTHONWARNINGS"), _QUIET])
-    os.environ["PYTHONWARNINGS"] = ",".join(warnings)
+    os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [saved.get("PYTHONWARNINGS"), _QUIET]))
     try:
         yield
     finally:

@@ -148,9 +148,7 @@ def _numbered(requested: RunOptions) -> bool:
 
 
 def _starts_ranks(requested: RunOptions) -> bool:
-    return requested.nnodes > 1 or any(
-        each is not None for each in (requested.launcher, requested.nproc_per_node)
-    )
+    return requested.nnodes > 1 or bool(requested.launcher or requested.nproc_per_node)
 
 
 def _as_node(spec: ClusterSpec, place: StartedRank, environ: Mapping[str, str]) -> StartedNode:

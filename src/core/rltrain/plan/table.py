@@ -49,8 +49,9 @@ def plan_table(plan: Plan, layers: Mapping[str, Sequence[str]] | None = None) ->
         ("observers", ", ".join(_observer(name, plan) for name in config.observers) or "none"),
         ("log root", config.log_root),
     ]
-    if config.show_ranks is not None:
-        rows.append(("shown ranks", _shown(config.show_ranks)))
+    if (shown := config.show_ranks) is not None:
+        here = shown if isinstance(shown, str) else f"{', '.join(map(str, shown))} of this node"
+        rows.append(("shown ranks", here))
     width = max(len(name) for name, _ in rows)
     table = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
     options = OmegaConf.to_yaml(
@@ -176,10 +177,6 @@ def _network(plan: Plan) -> Iterator[tuple[str, str]]:
     host = config.master_addr if world is None else os.environ.get("MASTER_ADDR", "")
     if text := load_object(network)(host, nodes):
         yield "network", text
-
-
-def _shown(ranks: tuple[int, ...] | str) -> str:
-    return ranks if isinstance(ranks, str) else f"{', '.join(map(str, ranks))} of this node"
 
 
 def _observer(name: str, plan: Plan) -> str:
