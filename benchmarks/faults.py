@@ -1,7 +1,7 @@
 """Prints what faults cost: who is named, how soon, how a run ends, and what is lost.
 
     python benchmarks/faults.py
-    python benchmarks/faults.py --row "rsl_rl elastic" "rsl_rl native" --fault sleep kill
+    python benchmarks/faults.py --row "rsl_rl" "rsl_rl native" --fault sleep kill
     python benchmarks/faults.py --random 100
 
 Each line of the table is a run on two gloo ranks, with a fault on rank 1 in an iteration:
@@ -64,10 +64,10 @@ class Row(NamedTuple):
 
 
 ROWS = [
-    Row("rsl_rl elastic", ["-m", "rltrain", "--library", "rsl_rl", *START]),
-    Row("rl_games elastic", ["-m", "rltrain", "--library", "rl_games", *START]),
-    Row("skrl elastic", ["-m", "rltrain", "--library", "skrl", *START]),
-    Row("skrl jax processes", ["-m", "rltrain", "--library", "skrl", "--framework", "jax", *START]),
+    Row("rsl_rl", ["-m", "rltrain", "--library", "rsl_rl", *START]),
+    Row("rl_games", ["-m", "rltrain", "--library", "rl_games", *START]),
+    Row("skrl", ["-m", "rltrain", "--library", "skrl", *START]),
+    Row("skrl jax", ["-m", "rltrain", "--library", "skrl", "--framework", "jax", *START]),
     Row("rsl_rl torchrun", [*TORCHRUN, "-m", "rltrain", "--library", "rsl_rl", "--distributed"]),
     Row("rsl_rl native", [*TORCHRUN, str(HERE / "faults_planted.py"), "rsl_rl"], native=True),
 ]

@@ -21,7 +21,7 @@ def free_port() -> str:
 
 TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
 STARTED_BY = {
-    "elastic": (["--nproc-per-node", "2"], ()),
+    "rltrain": (["--nproc-per-node", "2"], ()),
     "processes": (["--nproc-per-node", "2", "--launcher", "processes"], ()),
     "mpi": (["--nproc-per-node", "2", "--backend", "mpi"], ()),
     # By default, torchrun of older torch takes a port that another run may have.

@@ -31,7 +31,7 @@ TWO = ("--nproc-per-node", "2")
 
 COMMANDS = {
     "one process": (*RLTRAIN, *TRAIN),
-    "elastic": (*RLTRAIN, *TRAIN, "--distributed", *TWO),
+    "rltrain": (*RLTRAIN, *TRAIN, "--distributed", *TWO),
     "processes": (*RLTRAIN, *TRAIN, "--distributed", "--launcher", "processes", *TWO),
     "mpi": (*RLTRAIN, *TRAIN, "--distributed", "--launcher", "mpi", "--backend", "mpi", *TWO),
     "ray": (*RLTRAIN, *TRAIN, "--launcher", "ray", *TWO),

@@ -1,7 +1,7 @@
 """How a run is asked to end after its iteration, with a checkpoint: by memory that ranks look at.
 
-A signal could not do it: torch elastic and torchrun end ranks with SIGTERM, and a rank that is
-blocked in a collective runs no handler.
+A signal could not do it: launchers end ranks with SIGTERM, and a rank that is blocked in a
+collective runs no handler.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ def end_with_launcher() -> None:
     """End this process when its launcher ends.
 
     The launcher's sentinel becomes readable when it ends, however it ends. Linux ends what cannot
-    run Python then: with the launcher, or with the forkserver, which ends with it.
+    run Python then: with the process that has forked it, which ends with the launcher.
     """
     launcher = multiprocessing.parent_process()
     if launcher is None:

@@ -18,9 +18,8 @@ __all__ = ["meeting_place"]
 def meeting_place(world: World, config: Placement) -> tuple[str, int]:
     """Return the host of rank 0, and a port there on which it can listen. Collective.
 
-    That is MASTER_ADDR and MASTER_PORT, unless torch elastic's own store listens there: that of
-    torchrun does, and on several nodes that of the launcher `elastic`. Rank 0 then takes a free
-    port, and tells it to the others by that store.
+    That is MASTER_ADDR and MASTER_PORT, unless torchrun's own store listens there. Rank 0 then
+    takes a free port, and tells it to the others by that store.
 
     Args:
         world: this rank's place.

@@ -23,7 +23,7 @@ PACKAGES = {"rl_games": "rl-games", "rsl_rl": "rsl-rl-lib", "skrl": "skrl"}
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("library", FINAL)
 def test_two_ranks_learn(library, tmp_path, record_property):
-    record_property("ran", f"{library} by elastic, on a stand-in for Isaac Lab")
+    record_property("ran", f"{library} by rltrain, on a stand-in for Isaac Lab")
     with contextlib.suppress(PackageNotFoundError):
         record_property("version", version(PACKAGES[library]))
     [record] = [record for record in discover().records if record.name == library]

@@ -71,7 +71,7 @@ def test_two_ranks_learn(name, results, record_property):
 
 
 def test_a_command_starts_ranks(rltrain, tmp_path, record_property):
-    record_property("ran", "rl_games by elastic, on Isaac Lab")
+    record_property("ran", "rl_games by rltrain, on Isaac Lab")
     rltrain(
         *("--library", "rl_games", "--task", DIRECT, "--distributed", "--nproc-per-node", "2"),
         *("--device", "cpu", "--headless", "--num-envs", "8", "--max-iterations", "1"),
