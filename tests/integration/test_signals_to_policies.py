@@ -32,7 +32,7 @@ def wait_for(found, process):
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_an_export_that_is_ended_says_so_and_leaves_nothing(command, trained, number, code):
+def test_an_export_that_is_ended_says_so_and_the_next_one_cleans_up(command, trained, number, code):
     process = command.start("export", str(trained), *TASK)
     wait_for(lambda: list(trained.glob("exported/.*/")), process)
     process.send_signal(number)
@@ -40,7 +40,9 @@ def test_an_export_that_is_ended_says_so_and_leaves_nothing(command, trained, nu
     assert run.returncode == code, run.stderr
     assert "Traceback" not in run.stderr
     assert "cannot be exported" not in run.stderr
-    assert os.listdir(trained / "exported") == []
+    assert not (trained / "exported" / "policy.onnx").exists()
+    assert command("export", str(trained), *TASK).returncode == 0
+    assert list((trained / "exported").glob(".partial*")) == []
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
