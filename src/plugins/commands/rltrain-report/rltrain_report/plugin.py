@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rltrain.dialects import Dialect, refusals
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import CommandSpec, ObserverSpec, Spec
 
@@ -28,10 +27,3 @@ def rltrain_provides() -> list[Spec]:
             summary="times all ranks for 12 iterations: profile.json, for Perfetto",
         ),
     ]
-
-
-@hookimpl
-def rltrain_dialect() -> Dialect:
-    """Say what was once typed for the observer."""
-    rows = [("profile", "an observer times the ranks.", "Give --observer profile.")]
-    return Dialect(program="rltrain 0.1", refuses=refusals(rows))
