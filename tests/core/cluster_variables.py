@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from rltrain.options.run import RunOptions
-from rltrain.place.cluster import find_place, join
+from rltrain.placement.cluster import find_cluster, join
 from rltrain.plugins.registry import discover
 
 SLURM = {
@@ -158,9 +158,9 @@ REGISTRY = discover()
 
 
 def found(environ, **options):
-    return find_place(RunOptions(**options), REGISTRY, environ)
+    return find_cluster(RunOptions(**options), REGISTRY, environ)
 
 
 def joined(environ, **options):
     asked = RunOptions(distributed=True, **options)
-    return join(asked, find_place(asked, REGISTRY, environ), environ)
+    return join(asked, find_cluster(asked, REGISTRY, environ), environ)

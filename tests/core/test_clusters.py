@@ -21,7 +21,7 @@ from cluster_variables import (
 from rltrain.clusters import StartedRank
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.place.cluster import join
+from rltrain.placement.cluster import join
 from rltrain.types import World
 
 FOUR_ON_TWO = World(3, 1, 1, 4, 2, 2)

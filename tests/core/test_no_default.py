@@ -6,7 +6,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.place.cluster import find_place
+from rltrain.placement.cluster import find_cluster
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.registry import discover
 
@@ -71,7 +71,7 @@ def test_two_clusters_that_agree_on_the_rank_must_agree_on_where_ranks_meet(site
     started = {f"OMPI_COMM_WORLD_{name}": x for name, x in zip(names, "1212", strict=True)}
     site.install("rltrain-aaa", CLUSTER, point="aaa")
     requested = RunOptions(distributed=True)
-    spec, place = find_place(requested, discover(), {**started, "AAA": ""})
+    spec, place = find_cluster(requested, discover(), {**started, "AAA": ""})
     assert (spec.name, place.master_addr) == ("open-mpi", "127.0.0.1")
     with pytest.raises(UsageError, match=r"aaa .*open-mpi .*contradict each other. Choose one"):
-        find_place(requested, discover(), {**started, "AAA": "10.0.0.1"})
+        find_cluster(requested, discover(), {**started, "AAA": "10.0.0.1"})

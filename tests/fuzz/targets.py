@@ -28,7 +28,7 @@ from rltrain.nodes import messages
 from rltrain.nodes.line import parse_message
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
-from rltrain.place.cluster import find_place
+from rltrain.placement.cluster import find_cluster
 from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import options_of_run
@@ -314,7 +314,7 @@ def _read_environment(data: bytes, folder: Path) -> None:
         return
     if isinstance(found, dict):
         environ = {str(name): str(value) for name, value in found.items()}
-        find_place(RunOptions(distributed=True), discover(), environ)
+        find_cluster(RunOptions(distributed=True), discover(), environ)
 
 
 TARGETS = {

@@ -121,7 +121,7 @@ def answer(words: list[str]) -> tuple[int, str]:
         contextlib.redirect_stderr(err),
         pytest.MonkeyPatch.context() as patch,
     ):
-        patch.setattr("rltrain.place.backend.preflight", lambda *_, **__: 0)
+        patch.setattr("rltrain.placement.backend.preflight", lambda *_, **__: 0)
         patch.setattr("rltrain.run.start.start", started)
         patch.setattr(subprocess, "Popen", started)
         patch.setattr(multiprocessing.process.BaseProcess, "start", started)

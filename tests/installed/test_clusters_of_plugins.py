@@ -31,7 +31,7 @@ from cluster_variables import (
 from rltrain.clusters import StartedNode
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.place.cluster import find_place
+from rltrain.placement.cluster import find_cluster
 from rltrain.plugins.registry import Registry
 from rltrain.specs import ClusterSpec
 from rltrain.types import World
@@ -130,7 +130,7 @@ def test_the_first_pod_of_a_job_is_looked_up_in_this_pods_domain(monkeypatch):
 
 
 def test_the_first_node_may_be_its_own_master(monkeypatch):
-    monkeypatch.setattr("rltrain.place.cluster.own_address", lambda: "10.0.0.7")
+    monkeypatch.setattr("rltrain.placement.cluster.own_address", lambda: "10.0.0.7")
     main = {**without(AWS_BATCH, list(AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"}
     assert joined(main)[0].master_addr == "10.0.0.7"
     with pytest.raises(UsageError, match=r"indexed-job \(.*does not say on which host rank 0 is"):
@@ -149,10 +149,10 @@ def test_nodes_whose_plugin_is_not_installed_do_not_train_alone_in_silence(envir
     registry = Registry(each for each in REGISTRY.records if each.distribution != plugin)
     wanted = RunOptions(distributed=True)
     with pytest.raises(UsageError, match=f"several nodes, and {plugin}, .*pip install '{plugin}"):
-        find_place(wanted, registry, environ)
+        find_cluster(wanted, registry, environ)
     for given in ({"cluster": "none"}, {"nnodes": 2, "node_rank": 0}):
-        assert find_place(dataclasses.replace(wanted, **given), registry, environ) is None
-    assert find_place(wanted, registry, {"WORLD_SIZE": "1", "RANK": "0"}) is None
+        assert find_cluster(dataclasses.replace(wanted, **given), registry, environ) is None
+    assert find_cluster(wanted, registry, {"WORLD_SIZE": "1", "RANK": "0"}) is None
 
 
 def test_a_job_of_no_nodes_is_one_process():

@@ -94,7 +94,7 @@ def typer(site, capsys, monkeypatch) -> Callable[..., tuple[int, str]]:
         with monkeypatch.context() as patch:
             for name, value in variables.items():
                 patch.setenv(name, value)
-            patch.setattr("rltrain.place.backend.preflight", count)
+            patch.setattr("rltrain.placement.backend.preflight", count)
             status = main([*words, "--dry-run"])
         out, err = capsys.readouterr()
         return status, out + err

@@ -18,7 +18,7 @@ from rltrain.ranks.stacks import Frame, Process
 from rltrain.ranks.watch import hangs
 from rltrain.ranks.watch.hangs import HangWatch
 from rltrain.ranks.watch.patience import _LONG, _SHORTEST, Patience
-from rltrain.ranks.watch.verdict import Place, find_missing
+from rltrain.ranks.watch.verdict import RankState, find_missing
 
 RANK = """
 import os, signal, sys, threading, time
@@ -170,21 +170,21 @@ def test_ranks_in_different_collectives_are_told_apart_before_both_are_late(tmp_
         Pulse(1, 1, 2, 9, 5, "learning", waiting=True, call=call)
         for call in ("all_reduce(sum) [7]", "barrier")
     ]
-    places = [Place(0, pulses[0], seconds=1.9), Place(1, pulses[1], seconds=2.1)]
+    states = [RankState(0, pulses[0], seconds=1.9), RankState(1, pulses[1], seconds=2.1)]
     hang = find_missing(
-        places, places[1:], tmp_path / "rank_1.pulse", has_neighbors=False, option="x=1"
+        states, states[1:], tmp_path / "rank_1.pulse", has_neighbors=False, option="x=1"
     )
     assert hang.message.startswith("The ranks wait in different collectives, for 2 s (x=1): rank 1")
 
 
 def test_where_nobody_is_seen_to_wait_the_rank_that_has_begun_fewer_collectives_hangs(tmp_path):
     begun = (7, 5, 7)
-    places = [
-        Place(rank, Pulse(1, 1, 2, 9, count, "learning", waiting=False, call="x"), seconds=9.0)
+    states = [
+        RankState(rank, Pulse(1, 1, 2, 9, count, "learning", waiting=False, call="x"), seconds=9.0)
         for rank, count in enumerate(begun)
     ]
     hang = find_missing(
-        places, places, tmp_path / "rank_1.pulse", has_neighbors=False, option="step=1"
+        states, states, tmp_path / "rank_1.pulse", has_neighbors=False, option="step=1"
     )
     assert hang.culprits == (1,)
     assert hang.message.startswith("Rank 1 hangs, without progress for 9 s (step=1): rank 1")

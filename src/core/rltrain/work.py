@@ -8,8 +8,8 @@ from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.launch.preflight import preflight
-from rltrain.place.cluster import find_place
-from rltrain.place.placement import place
+from rltrain.placement.cluster import find_cluster
+from rltrain.placement.resolve import place_run
 from rltrain.plan.draft import Plan
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
@@ -19,7 +19,7 @@ from rltrain.run.start import apply_saved_variables
 from rltrain.specs import BackendSpec
 from rltrain.types import ProcessGroup, World
 
-__all__ = ["find_place", "on_placement", "on_ranks", "place", "preflight", "process_group"]
+__all__ = ["find_cluster", "on_placement", "on_ranks", "place_run", "preflight", "process_group"]
 
 T = TypeVar("T")
 PlacementT = TypeVar("PlacementT", bound=Placement)
@@ -52,8 +52,8 @@ def on_placement(
     """Do work that needs no run, only ranks; else as `on_ranks`.
 
     Args:
-        placement: where the ranks are, as `place` returns it.
-        world: the place of this process; None to start ranks.
+        placement: where the ranks are, as `place_run` returns it.
+        world: the rank that this process is; None to start ranks.
         registry: the installed plugins.
         work: what each rank does. It can be pickled.
     """
@@ -70,7 +70,7 @@ def process_group(
 
     Args:
         placement: where the ranks are.
-        world: the place of this rank.
+        world: this rank.
         backend: makes the group.
     """
     plugins = RunPlugins()

@@ -78,11 +78,11 @@ class _Ranks:
         self._results: list[TrainResult | None] = []
         self._running: dict[int, int] = {}
         """By number, a descriptor of each rank that has started and not ended."""
-        places = _places(config, free_port)
-        self._left = len(places)
+        ranks = _variables(config, free_port)
+        self._left = len(ranks)
         spawn = multiprocessing.get_context("spawn")
         self._link, theirs = spawn.Pipe()
-        given = os.getpid(), theirs, _preloaded(config), places, work, config, str(reports)
+        given = os.getpid(), theirs, _preloaded(config), ranks, work, config, str(reports)
         self._server = spawn.Process(target=serve, args=given, name="ranks")
         with _environment(), _signals_blocked():
             self._server.start()
@@ -171,7 +171,7 @@ class _Ranks:
         )
 
 
-def _places(config: Placement, free_port: int) -> list[tuple[int, dict[str, str]]]:
+def _variables(config: Placement, free_port: int) -> list[tuple[int, dict[str, str]]]:
     """Return number and environment variables of each rank of this node."""
     here, node = int(config.nproc_per_node or 1), config.node_rank
     host, port = config.master_addr, config.master_port

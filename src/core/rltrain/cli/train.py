@@ -122,7 +122,7 @@ class TrainCommand:
 
 def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
     """Return the context in which other nodes are told why this one does not start."""
-    from rltrain.place.telling import of_the_ranks, telling_others
+    from rltrain.placement.telling import of_the_ranks, telling_others
 
     def options() -> Mapping[str, Any]:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)

@@ -19,7 +19,7 @@ from rltrain.files.yaml import left_out, load_yaml
 from rltrain.launch.preflight import made_here
 from rltrain.options import agent as agents
 from rltrain.options.run import RunOptions
-from rltrain.place.placement import check_shown, of_framework, place
+from rltrain.placement.resolve import check_shown, of_framework, place_run
 from rltrain.plan import files, libraries, refusals, resuming, sizes, tasks
 from rltrain.plan.draft import Draft
 from rltrain.plugins.manager import chosen_specs
@@ -45,11 +45,11 @@ def read_options(draft: Draft) -> Draft:
 
 
 def place_ranks(draft: Draft) -> Draft:
-    """Choose backend, devices and launcher; count the ranks, or find this one's place."""
+    """Choose backend, devices and launcher; count the ranks, or find this rank."""
     requested, registry = draft.requested, draft.registry
     if requested.library is not None:  # Asking a suite may take long: first what the user named.
         libraries.get_library(requested.library, requested, registry)
-    placement, world = place(requested, registry, draft.environ, draft.gpus)
+    placement, world = place_run(requested, registry, draft.environ, draft.gpus)
     check_shown(requested.show_ranks, placement, world)
     return draft.with_(placement=placement, world=world)
 

@@ -46,12 +46,12 @@ class InstalledPlugin:
 
 
 def _folders() -> tuple[tuple[str, int], ...]:
-    return tuple((place, _changed(place)) for place in map(os.path.abspath, sys.path))
+    return tuple((entry, _changed(entry)) for entry in map(os.path.abspath, sys.path))
 
 
-def _changed(place: str) -> int:
+def _changed(entry: str) -> int:
     try:
-        return os.stat(place).st_mtime_ns
+        return os.stat(entry).st_mtime_ns
     except OSError:
         return 0
 
@@ -65,7 +65,7 @@ class Installed:
     process asks again and again, above all one that runs tests.
     """
 
-    _places: tuple[tuple[str, int], ...] = field(init=False, default_factory=_folders)
+    _entries: tuple[tuple[str, int], ...] = field(init=False, default_factory=_folders)
     """The folders, and when each has changed."""
 
     def plugins(self) -> list[InstalledPlugin]:
@@ -74,22 +74,22 @@ class Installed:
         Of two distributions of one name, the first on sys.path counts, as for imports.
         """
         found: dict[str, list[InstalledPlugin]] = {}
-        for place in self._places:
-            for distribution, plugins in _plugins_in(*place).items():
+        for entry in self._entries:
+            for distribution, plugins in _plugins_in(*entry).items():
                 found.setdefault(distribution, plugins)
         return sorted(itertools.chain(*found.values()), key=lambda plugin: plugin.name)
 
     def version(self, name: str) -> str | None:
         """Return the version of a distribution, or None if it is not installed."""
-        found = (_version_in(name, *place) for place in self._places)
+        found = (_version_in(name, *entry) for entry in self._entries)
         return next(filter(None, found), None)
 
 
 @functools.cache
-def _plugins_in(place: str, changed: int) -> dict[str, list[InstalledPlugin]]:
+def _plugins_in(entry: str, changed: int) -> dict[str, list[InstalledPlugin]]:
     """Return the plugins of each distribution in one entry of sys.path."""
     found: dict[str, list[InstalledPlugin]] = {}
-    for distribution in importlib.metadata.distributions(path=[place]):
+    for distribution in importlib.metadata.distributions(path=[entry]):
         try:
             if points := [each for each in distribution.entry_points if each.group == GROUP]:
                 # Each access to a property of a distribution parses its whole metadata.
@@ -105,8 +105,8 @@ def _plugins_in(place: str, changed: int) -> dict[str, list[InstalledPlugin]]:
 
 
 @functools.cache
-def _version_in(name: str, place: str, changed: int) -> str | None:
-    found = importlib.metadata.distributions(name=name, path=[place])
+def _version_in(name: str, entry: str, changed: int) -> str | None:
+    found = importlib.metadata.distributions(name=name, path=[entry])
     return next((distribution.version for distribution in found), None)
 
 

@@ -17,8 +17,8 @@ from pathlib import Path
 _REQUEST = struct.Struct("<?Bd")
 """Whether the ranks train; the signal that asks them to end, and when it came."""
 
-_PLACES = 64
-"""Where the processes of ranks that have done their work begin, by place on the node."""
+_DONE = 64
+"""Where the processes of ranks that have done their work begin, by slot."""
 
 _PID = struct.Struct("<i")
 
@@ -57,13 +57,13 @@ class Board:
         """Ask ranks to end because of a signal."""
         _REQUEST.pack_into(self._memory, 0, True, number, time.monotonic())
 
-    def set_done(self, place: int) -> None:
-        """Note that this process, the rank at a place of this node, has done its work."""
-        _PID.pack_into(self._memory, _PLACES + place * _PID.size, os.getpid())
+    def set_done(self, slot: int) -> None:
+        """Note that this process, the rank in a slot of this node, has done its work."""
+        _PID.pack_into(self._memory, _DONE + slot * _PID.size, os.getpid())
 
     def done(self) -> set[int]:
         """Return the processes that have."""
-        return {pid for (pid,) in _PID.iter_unpack(self._memory[_PLACES:_RUN_DIR])} - {0}
+        return {pid for (pid,) in _PID.iter_unpack(self._memory[_DONE:_RUN_DIR])} - {0}
 
     @property
     def run_dir(self) -> str:

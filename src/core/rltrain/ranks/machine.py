@@ -68,7 +68,7 @@ def bind_cores(world: World) -> None:
     cores, ranks = sorted(os.sched_getaffinity(0), key=_position), world.local_world_size
     if "OMP_PROC_BIND" in os.environ or not 1 < ranks <= len(cores) or _are_own():
         return
-    first, after = (len(cores) * place // ranks for place in (world.place, world.place + 1))
+    first, after = (len(cores) * slot // ranks for slot in (world.slot, world.slot + 1))
     with contextlib.suppress(OSError):  # A sandbox may forbid it; it is only slower without.
         os.sched_setaffinity(0, cores[first:after])
 

@@ -46,7 +46,7 @@ class World:
         return self.rank == 0
 
     @property
-    def place(self) -> int:
+    def slot(self) -> int:
         """Number among the ranks of this node; differs even where all are local rank 0."""
         return self.rank % self.local_world_size
 

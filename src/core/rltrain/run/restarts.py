@@ -102,7 +102,7 @@ class _Story:
             log=None if error.rank is None else f"logs/rank_{error.rank}.log",
         )
         end = self._reason_to_end(error, failure, done)
-        then = end or f"going on from {_place(config, run, found)}"
+        then = end or f"going on from {_resumed_from(config, run, found)}"
         self._failures.append(dataclasses.replace(failure, then=then))
         if run is not None:
             _write(RunFolder(run.path), self._failures)
@@ -138,7 +138,7 @@ class _Story:
         return "" if len(self._failures) < self._restarts else "no restart is left"
 
 
-def _place(config: RunConfig, run: Run | None, found: Checkpoint | None) -> str:
+def _resumed_from(config: RunConfig, run: Run | None, found: Checkpoint | None) -> str:
     """Describe from where ranks go on."""
     if found is not None and run is not None:
         return f"{found.path.relative_to(run.path)} (iteration {found.iteration or 0})"

@@ -18,7 +18,7 @@ from rltrain.config import Placement, RunConfig
 from rltrain.errors import EndedBySignal, PluginError, UsageError
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
-from rltrain.place.telling import telling_others
+from rltrain.placement.telling import telling_others
 from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.installed import check_travel, without_given

@@ -116,7 +116,7 @@ def _shown(
     config: RunConfig, world: World, log: RankLog
 ) -> contextlib.AbstractContextManager[None]:
     """Return the context in which the console shows this rank's own output, if it is to."""
-    if config.show_ranks != "all" and world.place not in (config.show_ranks or ()):
+    if config.show_ranks != "all" and world.slot not in (config.show_ranks or ()):
         return contextlib.nullcontext()
     before = 0
     if config.run_dir is not None:  # The log goes on after that of the ranks that failed.
@@ -168,7 +168,7 @@ def run_launched(
         signal.signal(number, signal.SIG_IGN)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
     board_of(folder)
-    place = int(os.environ["LOCAL_RANK"])
+    slot = int(os.environ["LOCAL_RANK"])
     use_folder(folder)
     forget_report(folder, rank)
     restrict_gpus(config.gpu_ids)
@@ -177,10 +177,10 @@ def run_launched(
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank), has_launcher=True) as log:
             result = run(config, with_device(world, config.device_kind, config.gpu_ids), log)
-        board_of(folder).set_done(place)
+        board_of(folder).set_done(slot)
         if world.is_root:
             return result
-        return _of_other_node(result) if world.place == 0 else None
+        return _of_other_node(result) if world.slot == 0 else None
     except KeyboardInterrupt:
         code = 128 + signal.SIGINT
     except BaseException as error:

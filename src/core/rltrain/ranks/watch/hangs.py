@@ -22,7 +22,7 @@ from rltrain.ranks.logs.rank_log import console_stream
 from rltrain.ranks.pulse import Pulse, parse_pulse, pulse_file
 from rltrain.ranks.stacks import Process, last_collectives, main_thread, stack_file, stacks
 from rltrain.ranks.watch.patience import Patience, shortest
-from rltrain.ranks.watch.verdict import Hang, Place, find_missing
+from rltrain.ranks.watch.verdict import Hang, RankState, find_missing
 
 _PERIOD = 1.0
 """Seconds between two looks."""
@@ -73,23 +73,23 @@ class HangWatch:
         if now - self._looked > _ASLEEP:
             self._seen.clear()  # This process or the machine was stopped: so were the ranks.
         self._looked = now
-        places = self._places(now)
-        if not any(self._is_late(place, places) for place in places):
+        states = self._states(now)
+        if not any(self._is_late(state, states) for state in states):
             return None
-        places = self._asked(places)
-        late = [place for place in places if self._is_late(place, places)]
+        states = self._asked(states)
+        late = [state for state in states if self._is_late(state, states)]
         # One that was stopped goes on when asked, and has made no progress.
         moved = [p for p in late if not p.stopped and self._pulse(p.rank) != p.pulse]
-        if not late or moved or any(place.is_debugged for place in late):
+        if not late or moved or any(state.is_debugged for state in late):
             self._seen.clear()  # Look closely again after as long.
             return None
         path = self._opened[late[0].rank][0]
         option = self._patience.option(late[0].pulse)
-        return find_missing(places, late, path, self._has_neighbors, option)
+        return find_missing(states, late, path, self._has_neighbors, option)
 
-    def _places(self, now: float) -> list[Place]:
+    def _states(self, now: float) -> list[RankState]:
         """Return where the ranks are that have not ended."""
-        places = []
+        states = []
         self._open()
         for rank in sorted(self._opened):
             pulse = self._pulse(rank)
@@ -101,10 +101,10 @@ class HangWatch:
                 if seen is not None and seen.pid != pulse.pid:
                     self._patience.restart()  # The ranks have been started again.
                 self._seen[rank] = pulse, (since := now)
-            places.append(Place(rank, pulse, now - since, process.stopped))
-        if places:
-            self._patience.note(places[0].pulse, now)
-        return places
+            states.append(RankState(rank, pulse, now - since, process.stopped))
+        if states:
+            self._patience.note(states[0].pulse, now)
+        return states
 
     def _open(self) -> None:
         """Hold the files with pulses open: their folder may be cleaned while the run goes on."""
@@ -119,34 +119,34 @@ class HangWatch:
         file.seek(0)
         return parse_pulse(file.read())
 
-    def _is_late(self, place: Place, places: list[Place]) -> bool:
+    def _is_late(self, state: RankState, states: list[RankState]) -> bool:
         """Whether a rank that others wait for has made no progress for too long.
 
         If all wait, the missing rank may be on another node, whose launcher names it.
         """
-        limit = self._patience.seconds(place.pulse)
-        if all(other.waiting or other.ended for other in places):
+        limit = self._patience.seconds(state.pulse)
+        if all(other.waiting or other.ended for other in states):
             limit *= 2 if self._has_neighbors else 1
-            return place.waiting and place.seconds > limit
-        return not place.waiting and not place.ended and place.seconds > limit
+            return state.waiting and state.seconds > limit
+        return not state.waiting and not state.ended and state.seconds > limit
 
-    def _asked(self, places: list[Place]) -> list[Place]:
-        """Return the same places with what the ranks answer."""
-        started, before = time.monotonic(), [Process.look(place.pulse.pid) for place in places]
-        paths = {place.rank: self._opened[place.rank][0] for place in places}
-        texts = stacks({p.rank: (p.pulse.pid, stack_file(paths[p.rank])) for p in places})
+    def _asked(self, states: list[RankState]) -> list[RankState]:
+        """Return the same states with what the ranks answer."""
+        started, before = time.monotonic(), [Process.look(state.pulse.pid) for state in states]
+        paths = {state.rank: self._opened[state.rank][0] for state in states}
+        texts = stacks({p.rank: (p.pulse.pid, stack_file(paths[p.rank])) for p in states})
         recorded = last_collectives(paths)
         time.sleep(max(0.0, started + _BUSY_FOR - time.monotonic()))
         seconds = time.monotonic() - started
         return [
             replace(
-                place,
-                busy=_is_busy(process, Process.look(place.pulse.pid), seconds),
-                frames=main_thread(texts.get(place.rank, ""), place.pulse.thread),
-                stacks=texts.get(place.rank, ""),
-                collectives=recorded.get(place.rank, ""),
+                state,
+                busy=_is_busy(process, Process.look(state.pulse.pid), seconds),
+                frames=main_thread(texts.get(state.rank, ""), state.pulse.thread),
+                stacks=texts.get(state.rank, ""),
+                collectives=recorded.get(state.rank, ""),
             )
-            for place, process in zip(places, before, strict=True)
+            for state, process in zip(states, before, strict=True)
         ]
 
 
@@ -172,19 +172,19 @@ def watching(
     Each rank has told `machine()` and its private folder.
     """
     here = machine()
-    places = {
+    pulses = {
         other: pulse_file(Path(folder), other)
         for other, (there, folder) in enumerate(folders)
         if there == here and pulse_file(Path(folder), other).exists()
     }
-    watch = HangWatch(lambda: places, timeout, nodes=1 + (len(places) < len(folders)))
+    watch = HangWatch(lambda: pulses, timeout, nodes=1 + (len(pulses) < len(folders)))
     period = min(_PERIODS[1], max(_PERIODS[0], shortest(timeout) / 10))
     over = threading.Event()
 
     def look() -> None:
         while not over.wait(period):
             if (hang := watch.look()) is not None:
-                _end(hang, rank, places)
+                _end(hang, rank, pulses)
 
     threading.Thread(target=look, name="rltrain-hangs", daemon=True).start()
     try:
@@ -193,9 +193,9 @@ def watching(
         over.set()
 
 
-def _end(hang: Hang, rank: int, places: Mapping[int, Path]) -> None:
+def _end(hang: Hang, rank: int, pulses: Mapping[int, Path]) -> None:
     """End the missing rank; one rank does it for all of its machine."""
-    lock = places[min(places)].with_name("hang.lock")
+    lock = pulses[min(pulses)].with_name("hang.lock")
     with contextlib.suppress(OSError):
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL))
         for stream in {console_stream(), sys.stderr}:
@@ -204,5 +204,5 @@ def _end(hang: Hang, rank: int, places: Mapping[int, Path]) -> None:
     if rank not in hang.culprits:
         time.sleep(_FAREWELL)
     for ended in {rank, *hang.culprits}:
-        shutil.rmtree(places[ended].parent, ignore_errors=True)
+        shutil.rmtree(pulses[ended].parent, ignore_errors=True)
     os._exit(1)

@@ -26,7 +26,7 @@ _SHARE = 0.25
 
 
 @dataclass(frozen=True)
-class Place:
+class RankState:
     """Where a rank is."""
 
     rank: int
@@ -104,23 +104,23 @@ class Hang:
 
 
 def find_missing(
-    places: list[Place], late: list[Place], path: Path, has_neighbors: bool, option: str
+    states: list[RankState], late: list[RankState], path: Path, has_neighbors: bool, option: str
 ) -> Hang:
     """Say which rank is missing, given where the ranks of this machine are.
 
     Those that are `late` have made no progress for longer than `option` says.
     """
-    waiting = all(place.waiting or place.ended for place in places)
-    behind = min(place.pulse.collectives for place in late)
-    if not waiting and len(late) == len(places):
+    waiting = all(state.waiting or state.ended for state in states)
+    behind = min(state.pulse.collectives for state in late)
+    if not waiting and len(late) == len(states):
         # A backend that returns at once shows nobody waiting: who has begun fewer is behind.
-        late = [place for place in late if place.pulse.collectives == behind]
-    seconds = f"{max(place.seconds for place in late):.0f} s ({option})"
+        late = [state for state in late if state.pulse.collectives == behind]
+    seconds = f"{max(state.seconds for state in late):.0f} s ({option})"
     # If all wait, one that has not waited for long yet may be in another collective.
-    in_calls = [place for place in places if place.waiting] if waiting else late
-    calls = {(place.pulse.collectives, place.pulse.call) for place in in_calls}
+    in_calls = [state for state in states if state.waiting] if waiting else late
+    calls = {(state.pulse.collectives, state.pulse.call) for state in in_calls}
     if not waiting:
-        ranks = " and ".join(str(place.rank) for place in late)
+        ranks = " and ".join(str(state.rank) for state in late)
         head = f"Rank {ranks} hangs" if len(late) == 1 else f"Ranks {ranks} hang"
         head += f", without progress for {seconds}: " + "; ".join(map(str, late))
     elif len(calls) > 1:
@@ -130,24 +130,24 @@ def find_missing(
         head = f"No progress for {seconds}: {'; '.join(map(str, late))}. The rank that is missing "
         head += "is on another node" if has_neighbors else "has left"
         head += ", or the network is at fault"
-    others = [f"  {place}" for place in places if place not in late]
-    message = "\n".join([f"{head}.", *others, *_keep(places, head, path)])
-    culprits = tuple(place.rank for place in late)
-    pids = {place.rank: place.pulse.pid for place in places}
+    others = [f"  {state}" for state in states if state not in late]
+    message = "\n".join([f"{head}.", *others, *_keep(states, head, path)])
+    culprits = tuple(state.rank for state in late)
+    pids = {state.rank: state.pulse.pid for state in states}
     is_elsewhere = waiting and len(calls) == 1 and has_neighbors
     return Hang(message, culprits, pids, is_elsewhere)
 
 
-def _keep(places: list[Place], head: str, path: Path) -> list[str]:
+def _keep(states: list[RankState], head: str, path: Path) -> list[str]:
     """Write the stacks beside the ranks' logs, and return where they are."""
     log = path.with_suffix(".log").resolve()
     if log.parent == path.parent.resolve():
         return []  # There is no run folder yet.
     file, texts = log.with_name("hang.txt"), []
-    for place in places:
-        said = f"\nIts last collectives:\n{place.collectives}\n" if place.collectives else ""
-        stood = place.stacks or "It did not answer."
-        texts.append(f"== rank {place.rank}\n\n{stood}\n{said}")
+    for state in states:
+        said = f"\nIts last collectives:\n{state.collectives}\n" if state.collectives else ""
+        stood = state.stacks or "It did not answer."
+        texts.append(f"== rank {state.rank}\n\n{stood}\n{said}")
     try:
         with file.open("a") as out:
             out.write("\n".join([time.strftime("%Y-%m-%d %H:%M:%S"), head, "", *texts, ""]))

@@ -17,7 +17,7 @@ from rltrain.options import RunOptions, saved_variables
 from rltrain.plugins import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
 from rltrain.types import World
-from rltrain.work import place
+from rltrain.work import place_run
 from rltrain_doctor.devices import devices
 from rltrain_doctor.findings import Finding, Section, look
 from rltrain_doctor.limits import limits
@@ -52,7 +52,7 @@ def checkup(
     _check_names(requested, library, registry)
     placement, placed = _placed(requested, registry)
     # One report per node: if a launcher started this process, only its node's first rank prints.
-    shown = not isinstance(placed, World) or placed.place == 0
+    shown = not isinstance(placed, World) or placed.slot == 0
 
     def report(text: str) -> None:
         if shown:
@@ -120,7 +120,7 @@ def _check_names(requested: RunOptions, library: str | None, registry: Registry)
 def _placed(requested: RunOptions, registry: Registry) -> tuple[Placement | None, Placed]:
     """Place the run as the plan does. An error is returned, to be reported as a finding."""
     try:
-        placement, world = place(requested, registry, os.environ)
+        placement, world = place_run(requested, registry, os.environ)
     except RltrainError as error:
         return None, error
     saved_variables(placement.backend)  # A mistake in the user's file is reported at once.

@@ -69,7 +69,7 @@ def try_ranks(
 
     Args:
         placement: where the run runs.
-        world: the place to join at; None starts ranks.
+        world: the rank that it joins as; None starts ranks.
         variables: environment variables for the ranks; they override existing ones.
         timeout: in seconds; then all processes are ended.
         report: called from time to time with what the ranks are doing.
@@ -132,8 +132,8 @@ def main() -> None:
     given: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in arguments["placement"].items()
     }
-    placement, place = Placement(**given), arguments["world"]
-    world = World(**place) if place is not None else None
+    placement, rank = Placement(**given), arguments["world"]
+    world = World(**rank) if rank is not None else None
     work = functools.partial(meet, has_launcher=world is None)
     try:
         on_placement(placement, world, discover(placement.no_plugins), work)

@@ -30,7 +30,7 @@ def ranks(
 
     Args:
         placement: where the run runs.
-        world: the place to join at; None starts ranks.
+        world: the rank that it joins as; None starts ranks.
         registry: the installed plugins.
         environ: the environment variables.
         timeout: seconds for each attempt.

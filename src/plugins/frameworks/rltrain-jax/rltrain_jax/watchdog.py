@@ -50,7 +50,7 @@ class Times:
 
 
 @dataclass(frozen=True)
-class Place:
+class RankState:
     """Where a rank is."""
 
     number: int
@@ -71,7 +71,7 @@ class Place:
 class Watchdog:
     """A thread that reports where the other ranks are when this one waits for long.
 
-    Each rank writes its place to a table. A rank whose collective is not done after
+    Each rank writes its state to a table. A rank whose collective is not done after
     `Times.patience` reads the table and names the ranks that have not reached it.
     """
 
@@ -102,7 +102,7 @@ class Watchdog:
         self._result: Any = None
         self._waiting = False
         self._reported: tuple[int, float] = (0, 0.0)
-        self._written: Place | None = None
+        self._written: RankState | None = None
         self._main = threading.get_ident()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="rltrain watchdog", daemon=True)
@@ -126,7 +126,7 @@ class Watchdog:
         if error is not None:
             reason = f"{type(error).__name__}: {error}".splitlines()[0]
             with contextlib.suppress(Exception):  # Rank 0, which holds the table, may be gone.
-                self._write(Place(self._number, self._description(), "", reason))
+                self._write(RankState(self._number, self._description(), "", reason))
 
     def _watch(self) -> None:
         while not self._stop.wait(self._times.period):
@@ -136,31 +136,31 @@ class Watchdog:
                 return
 
     def _look(self) -> None:
-        place = Place(self._number, self._description(), _line(self._main))
+        state = RankState(self._number, self._description(), _line(self._main))
         waited = time.monotonic() - self._since
-        if place != self._written:
-            self._write(place)
-        if not self._is_waiting() or place.number != self._number:
+        if state != self._written:
+            self._write(state)
+        if not self._is_waiting() or state.number != self._number:
             return
-        places = {rank: Place(**json.loads(line)) for rank, line in self._lines.read().items()}
-        left = any(other.error for other in places.values())
+        states = {rank: RankState(**json.loads(line)) for rank, line in self._lines.read().items()}
+        left = any(other.error for other in states.values())
         limit = self._times.farewell if left else self._times.limit
         number, last = self._reported
-        due = 2 * last if number == place.number else self._times.patience
+        due = 2 * last if number == state.number else self._times.patience
         if waited < min(due, limit):
             return
-        self._reported = place.number, due
-        self._say(self._message(place, waited, places))
+        self._reported = state.number, due
+        self._say(self._message(state, waited, states))
         if waited >= limit:
             self._say(f"Rank {self._rank} stops waiting and exits.")
             self._end()
 
-    def _message(self, place: Place, waited: float, places: dict[int, Place]) -> str:
-        missing = {r: p for r, p in places.items() if p.number < place.number or p.error}
+    def _message(self, state: RankState, waited: float, states: dict[int, RankState]) -> str:
+        missing = {r: p for r, p in states.items() if p.number < state.number or p.error}
         lines = [f"\n  rank {rank} {where}" for rank, where in sorted(missing.items())]
         return (
-            f"Rank {self._rank} has waited {waited:.0f} s in collective {place.number} "
-            f"({place.call}), at {place.line}. "
+            f"Rank {self._rank} has waited {waited:.0f} s in collective {state.number} "
+            f"({state.call}), at {state.line}. "
             + (f"Not there yet:{''.join(lines)}" if lines else "Every rank has reached it.")
         )
 
@@ -176,9 +176,9 @@ class Watchdog:
         name, *array = self._call
         return f"{name} of {array[0].dtype}{list(array[0].shape)}" if array else str(name)
 
-    def _write(self, place: Place) -> None:
-        self._lines.write(self._rank, json.dumps(asdict(place)))
-        self._written = place
+    def _write(self, state: RankState) -> None:
+        self._lines.write(self._rank, json.dumps(asdict(state)))
+        self._written = state
 
 
 def _line(thread: int) -> str:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 import numpy as np
 import pytest
 
-from rltrain_jax.watchdog import Place, Times, Watchdog
+from rltrain_jax.watchdog import RankState, Times, Watchdog
 
 FAST = Times(period=0.01, patience=0.05, limit=0.4, farewell=0.1)
 LONG = 10.0
@@ -45,7 +45,7 @@ class Watched:
         self.dog._stop.set()
 
     def own(self):
-        return Place(**json.loads(self.table[0]))
+        return RankState(**json.loads(self.table[0]))
 
 
 @pytest.fixture
@@ -70,8 +70,8 @@ def until(condition):
 
 
 def test_a_waiting_rank_names_the_missing_ones(watched):
-    here = Place(1, "barrier", "a.py:1 in f")
-    one = watched([here, Place(0, "none", "b.py:7 in step")])
+    here = RankState(1, "barrier", "a.py:1 in f")
+    one = watched([here, RankState(0, "none", "b.py:7 in step")])
     one.dog.enter("all_reduce(sum)", np.zeros((2, 3), "float32"))
     assert one.ended.wait(LONG)
     first = one.messages[0]
@@ -84,7 +84,7 @@ def test_a_waiting_rank_names_the_missing_ones(watched):
 
 
 def test_a_rank_that_has_left_is_not_waited_for(watched):
-    one = watched([Place(5, "barrier", "", "ValueError: boom")])
+    one = watched([RankState(5, "barrier", "", "ValueError: boom")])
     for _ in range(6):
         one.dog.enter("barrier")
     assert one.ended.wait(LONG)
@@ -111,7 +111,7 @@ def test_a_result_that_never_arrives_triggers_the_watchdog(watched):
         def is_ready(self):
             return False
 
-    one = watched([Place(0, "none", "")])
+    one = watched([RankState(0, "none", "")])
     one.dog.enter("barrier")
     one.dog.leave(Result())
     assert one.ended.wait(LONG)

@@ -89,7 +89,7 @@ def plan(monkeypatch, capsys):
         with monkeypatch.context() as inside:
             for name, value in pod.environ.items():
                 inside.setenv(name, value)
-            inside.setattr("rltrain.place.backend.preflight", lambda *_, **__: gpus)
+            inside.setattr("rltrain.placement.backend.preflight", lambda *_, **__: gpus)
             status = main([*pod.words[1:], "--dry-run"])
         out, err = capsys.readouterr()
         assert status == 0, err

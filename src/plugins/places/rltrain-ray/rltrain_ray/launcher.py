@@ -24,7 +24,7 @@ from rltrain.errors import RankFailed, UsageError
 from rltrain.types import TrainResult
 from rltrain_ray.asked import Asked, handled_requests
 from rltrain_ray.connection import connected
-from rltrain_ray.nodes import Node, Place, error_of, error_to_show
+from rltrain_ray.nodes import Endpoint, Node, error_of, error_to_show
 from rltrain_ray.options import RayOptions
 
 _OUTPUT = 1.5
@@ -68,10 +68,10 @@ class RayLauncher:
         with _reserved(config, self._options) as group:
             actors = _actors(config, self._options, group)
             try:
-                places = _places(actors)
+                first = _endpoints(actors)[0]
                 again = self._again(config)
-                calls = _start(config, work, actors, places[0], again, self._options.cpus_per_rank)
-                return _wait(calls, asked, functools.partial(_ask, group, places[0].process))
+                calls = _start(config, work, actors, first, again, self._options.cpus_per_rank)
+                return _wait(calls, asked, functools.partial(_ask, group, first.process))
             finally:
                 for actor in actors:  # Ranks end with the process that started them.
                     ray.kill(actor)
@@ -138,7 +138,7 @@ def _start(
     config: Placement,
     work: Callable[..., TrainResult],
     actors: list[Any],
-    first: Place,
+    first: Endpoint,
     again: Mapping[str, Any],
     cpus_per_rank: int,
 ) -> list[Any]:
@@ -146,7 +146,7 @@ def _start(
     meeting = (first.address, first.port) if len(actors) > 1 else None
     shared = ray.put(work)
     return [
-        actor.run.remote(shared, {**place_of(config, number, meeting), **again}, cpus_per_rank)
+        actor.run.remote(shared, {**options_of(config, number, meeting), **again}, cpus_per_rank)
         for number, actor in enumerate(actors)
     ]
 
@@ -184,18 +184,18 @@ def _wait(calls: list[Any], asked: Asked, ask: Callable[[int], None]) -> TrainRe
     return result
 
 
-def _places(actors: list[Any]) -> list[Place]:
+def _endpoints(actors: list[Any]) -> list[Endpoint]:
     """Return where the nodes' launchers run, once all actors have started."""
-    places: list[Place] = []
+    endpoints: list[Endpoint] = []
     for number, actor in enumerate(actors):
         try:
-            places.append(ray.get(actor.place.remote()))
+            endpoints.append(ray.get(actor.endpoint.remote()))
         except RayError as error:
             raise error_of(error, number) from None
-    return places
+    return endpoints
 
 
-def place_of(config: Placement, number: int, meeting: tuple[str, int] | None) -> dict[str, Any]:
+def options_of(config: Placement, number: int, meeting: tuple[str, int] | None) -> dict[str, Any]:
     """Return the options of a node: its devices are those that were reserved, not all it has.
 
     Args:
@@ -203,7 +203,7 @@ def place_of(config: Placement, number: int, meeting: tuple[str, int] | None) ->
         number: the node's.
         meeting: address and port on node 0, if there are several nodes.
     """
-    place: dict[str, Any] = {"cluster": "none", "backend": config.backend}
+    options: dict[str, Any] = {"cluster": "none", "backend": config.backend}
     if meeting is not None:
-        place |= {"master_addr": meeting[0], "master_port": meeting[1], "node_rank": number}
-    return place
+        options |= {"master_addr": meeting[0], "master_port": meeting[1], "node_rank": number}
+    return options

@@ -16,7 +16,7 @@ from rltrain.errors import EndedBySignal, PeerLost, RankFailed, RltrainError, Us
 from rltrain.types import TrainResult
 
 
-class Place(NamedTuple):
+class Endpoint(NamedTuple):
     """Where a node's launcher runs."""
 
     address: str
@@ -31,12 +31,12 @@ class NodeLost(RankFailed):
 class Node:
     """Runs on a node. Ray shows its name before each line that the node prints."""
 
-    def place(self) -> Place:
+    def endpoint(self) -> Endpoint:
         """Return where it runs, with a free port."""
         with socket.socket() as probe:
             probe.bind(("", 0))
             address, port = ray.util.get_node_ip_address(), probe.getsockname()[1]
-        return Place(address, port, os.getpid())
+        return Endpoint(address, port, os.getpid())
 
     def run(
         self,

@@ -19,7 +19,7 @@ from ray.exceptions import ActorDiedError, RayTaskError
 
 from rltrain_ray.asked import handled_requests
 from rltrain_ray.connection import address_of
-from rltrain_ray.launcher import place_of, request
+from rltrain_ray.launcher import options_of, request
 from rltrain_ray.nodes import Node, error_of, error_to_show
 from rltrain_ray.options import RayOptions
 
@@ -105,8 +105,8 @@ def test_of_two_refusals_the_first_to_come_is_the_cause():
 def test_nodes_use_the_devices_that_are_reserved():
     # A node with GPUs would else choose them, although Ray may have given them to others.
     config = Placement(backend="gloo", nproc_per_node=2)
-    assert place_of(config, 0, None) == {"cluster": "none", "backend": "gloo"}
-    assert place_of(config, 1, ("10.0.0.1", 7)) == {
+    assert options_of(config, 0, None) == {"cluster": "none", "backend": "gloo"}
+    assert options_of(config, 1, ("10.0.0.1", 7)) == {
         "cluster": "none",
         "backend": "gloo",
         "master_addr": "10.0.0.1",

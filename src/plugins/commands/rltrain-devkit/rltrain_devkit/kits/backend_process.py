@@ -25,7 +25,7 @@ from rltrain.plugins import Registry, discover
 from rltrain.specs import BackendSpec
 from rltrain.testing import RankSession, RunPlugins, make_config
 from rltrain.types import Fingerprints, ReduceOp, World
-from rltrain.work import find_place
+from rltrain.work import find_cluster
 from rltrain_devkit.kits import arrays as kit_arrays
 
 CHECK_TIMEOUT = 60
@@ -259,7 +259,7 @@ def main() -> None:
 def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
     registry = discover()
     spec = registry.get(BackendSpec, backend)
-    world = _place(registry, spec)
+    world = _world(registry, spec)
     kind = spec.kind_of_device(device)
     world = replace(world, device=rank_device(kind, world.local_rank, devices, shared=True))
     config = make_config(
@@ -276,11 +276,11 @@ def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
     return Rank(WatchedSession(config, world, plugins), plugins, folder)
 
 
-def _place(registry: Registry, spec: BackendSpec) -> World:
+def _world(registry: Registry, spec: BackendSpec) -> World:
     """Return this rank's place: the kit has set RANK, or the command that it was given says so."""
-    found = find_place(RunOptions(framework=spec.framework), registry, os.environ)
-    place = None if found is None else found[1]
-    return place.world if isinstance(place, StartedRank) else World()
+    found = find_cluster(RunOptions(framework=spec.framework), registry, os.environ)
+    started = None if found is None else found[1]
+    return started.world if isinstance(started, StartedRank) else World()
 
 
 def _state(model: Any) -> dict[str, dict[str, Any]]:

@@ -23,7 +23,7 @@ from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain.specs import ObserverSpec, Spec
 from rltrain.types import TrainResult, World
-from rltrain.work import on_placement, place
+from rltrain.work import on_placement, place_run
 
 ITERATIONS = 7
 """What rank 0 returns."""
@@ -60,7 +60,7 @@ def main() -> None:
     hide_rank_variables(os.environ)
     requested = RunOptions(launcher=launcher, distributed=True, **json.loads(options))
     registry = discover()
-    placement, world = place(requested, registry, {})
+    placement, world = place_run(requested, registry, {})
     assert world is None
     for case in cases:
         there = Path(folder, case)

@@ -18,12 +18,12 @@ from rltrain.specs import ClusterSpec
 from rltrain.types import World
 
 Found = tuple[ClusterSpec, StartedRank | StartedNode]
-"""A cluster, and the place that it gives this process."""
+"""A cluster, and what it started this process as."""
 
 _ALONE = "or say --cluster none: then each trains alone."
 
 
-def find_place(
+def find_cluster(
     requested: RunOptions, registry: Registry, environ: Mapping[str, str]
 ) -> Found | None:
     """Return the cluster that started this process as one of several; None if none did.
@@ -36,28 +36,28 @@ def find_place(
         return None
     if requested.cluster is not None:
         spec = registry.get(ClusterSpec, requested.cluster)
-        place = spec.find(environ)
-        if place is None:
+        started = spec.find(environ)
+        if started is None:
             raise UsageError(
                 f"--cluster {spec.name}: its variables ({', '.join(spec.variables)}) do not say "
                 "that it started this process as one of several. Leave it out."
             )
-        return spec, place
+        return spec, started
     specs = sorted(registry.all(ClusterSpec), key=lambda each: each.order)
     if requested.distributed and _numbered(requested):
         specs = [spec for spec in specs if spec.order == 0]
     for _, row in itertools.groupby(specs, key=lambda each: each.order):
-        places = list(_places(requested, row, registry, environ))
-        for (a, first), (b, second) in itertools.pairwise(places):
+        detected = list(_detected(requested, row, registry, environ))
+        for (a, first), (b, second) in itertools.pairwise(detected):
             if not _agree(first, second):
                 raise UsageError(
                     f"{a.name} ({shown(environ, first.variables)}) and {b.name} "
                     f"({shown(environ, second.variables)}) contradict each other. Choose one of "
                     f"them: --cluster {a.name} or --cluster {b.name}."
                 )
-        if places:
+        if detected:
             # The one that knows where they meet.
-            return min(places, key=lambda found: found[1].master_addr is None)
+            return min(detected, key=lambda found: found[1].master_addr is None)
     if requested.distributed and not _numbered(requested):
         _check_read(registry, environ)
     return None
@@ -82,34 +82,34 @@ def join(
     environ: Mapping[str, str],
     needs_master: bool = True,
 ) -> tuple[RunOptions, World | None]:
-    """Return the options with what the cluster adds, and this rank's place if it joins.
+    """Return the options with what the cluster adds, and this rank if it joins.
 
     Flags come first: a task that is told to start ranks is a node, and nodes that the user has
     counted and numbered are believed.
     """
     if found is None:
         return requested, None
-    spec, place = found
+    spec, started = found
     if not requested.distributed:
-        if isinstance(place, StartedRank) and place.world.world_size > 1:
+        if isinstance(started, StartedRank) and started.world.world_size > 1:
             raise UsageError(
-                f"{spec.name} started {place.world.world_size} ranks "
-                f"({shown(environ, place.variables)}), but --distributed was not given. Add "
+                f"{spec.name} started {started.world.world_size} ranks "
+                f"({shown(environ, started.variables)}), but --distributed was not given. Add "
                 f"--distributed, {_ALONE}"
             )
         return requested, None
     if spec.order > 0 and _numbered(requested):
         return requested, None
-    if isinstance(place, StartedRank) and spec.order > 0 and _starts_ranks(requested):
-        place = _as_node(spec, place, environ)
-    if isinstance(place, StartedNode):
-        return _as_one_of_the_nodes(requested, spec, place, environ), None
-    if needs_master and (spec.order > 0 or place.master_addr is not None):
-        requested = _with_master(requested, spec, place, environ)
-    return dataclasses.replace(requested, cluster=spec.name), place.world
+    if isinstance(started, StartedRank) and spec.order > 0 and _starts_ranks(requested):
+        started = _as_node(spec, started, environ)
+    if isinstance(started, StartedNode):
+        return _as_one_of_the_nodes(requested, spec, started, environ), None
+    if needs_master and (spec.order > 0 or started.master_addr is not None):
+        requested = _with_master(requested, spec, started, environ)
+    return dataclasses.replace(requested, cluster=spec.name), started.world
 
 
-def _places(
+def _detected(
     requested: RunOptions,
     specs: Iterable[ClusterSpec],
     registry: Registry,
@@ -119,17 +119,17 @@ def _places(
     specs = list(specs)
     set_here = [x.name for x in specs if any(fnmatch.filter(environ, y) for y in x.variables)]
     found: Iterator[Found] = registry.ask(specs, lambda spec: spec.find(environ), set_here)
-    for spec, place in found:
+    for spec, started in found:
         if spec.frameworks and requested.framework not in spec.frameworks:
-            if isinstance(place, StartedRank) and place.world.world_size > 1:
+            if isinstance(started, StartedRank) and started.world.world_size > 1:
                 raise UsageError(
-                    f"{spec.name} started {place.world.world_size} ranks "
-                    f"({shown(environ, place.variables)}) for {' or '.join(spec.frameworks)}, and "
-                    f"the run is on {requested.framework}. Add --framework {spec.frameworks[0]}, "
-                    f"{_ALONE}"
+                    f"{spec.name} started {started.world.world_size} ranks "
+                    f"({shown(environ, started.variables)}) for {' or '.join(spec.frameworks)}, "
+                    f"and the run is on {requested.framework}. Add --framework "
+                    f"{spec.frameworks[0]}, {_ALONE}"
                 )
             continue
-        yield spec, place
+        yield spec, started
 
 
 def _agree(a: StartedRank | StartedNode, b: StartedRank | StartedNode) -> bool:
@@ -151,22 +151,22 @@ def _starts_ranks(requested: RunOptions) -> bool:
     return requested.nnodes > 1 or bool(requested.launcher or requested.nproc_per_node)
 
 
-def _as_node(spec: ClusterSpec, place: StartedRank, environ: Mapping[str, str]) -> StartedNode:
+def _as_node(spec: ClusterSpec, started: StartedRank, environ: Mapping[str, str]) -> StartedNode:
     """Return the node of the only task on it, which starts the node's ranks."""
-    world = place.world
+    world = started.world
     if world.local_world_size > 1 or world.num_nodes != world.world_size:
         raise UsageError(
-            f"{spec.name} started several tasks on this node ({shown(environ, place.variables)}), "
-            "and each is told to start ranks. Start one task a node; or leave out "
-            "--nnodes, --nproc-per-node and --launcher: then the tasks are the ranks; "
-            f"{_ALONE}"
+            f"{spec.name} started several tasks on this node "
+            f"({shown(environ, started.variables)}), and each is told to start ranks. Start one "
+            "task a node; or leave out --nnodes, --nproc-per-node and --launcher: then the tasks "
+            f"are the ranks; {_ALONE}"
         )
     return StartedNode(
         node_rank=world.node_rank,
         num_nodes=world.num_nodes,
-        variables=place.variables,
-        master_addr=place.master_addr,
-        master_port=place.master_port,
+        variables=started.variables,
+        master_addr=started.master_addr,
+        master_port=started.master_port,
     )
 
 
@@ -182,49 +182,49 @@ def _resolved(spec: ClusterSpec, host: str | None) -> str | None:
 
 
 def _as_one_of_the_nodes(
-    requested: RunOptions, spec: ClusterSpec, place: StartedNode, environ: Mapping[str, str]
+    requested: RunOptions, spec: ClusterSpec, started: StartedNode, environ: Mapping[str, str]
 ) -> RunOptions:
-    nodes = place.num_nodes or requested.nnodes
+    nodes = started.num_nodes or requested.nnodes
     if nodes == 1:
         raise UsageError(
-            f"{spec.name} ({shown(environ, place.variables)}) does not say how many nodes there "
+            f"{spec.name} ({shown(environ, started.variables)}) does not say how many nodes there "
             f"are. Add --nnodes N, {_ALONE}"
         )
     if requested.nnodes not in (1, nodes):
         raise UsageError(
             f"--nnodes {requested.nnodes}: {spec.name} counts {nodes} nodes "
-            f"({shown(environ, place.variables)}). Leave it out; or give --node-rank too."
+            f"({shown(environ, started.variables)}). Leave it out; or give --node-rank too."
         )
     return dataclasses.replace(
-        _with_master(requested, spec, place, environ),
+        _with_master(requested, spec, started, environ),
         cluster=spec.name,
         nnodes=nodes,
-        node_rank=place.node_rank if requested.node_rank is None else requested.node_rank,
+        node_rank=started.node_rank if requested.node_rank is None else requested.node_rank,
         nproc_per_node=requested.nproc_per_node
         if requested.nproc_per_node is not None
-        else place.nproc_per_node,
+        else started.nproc_per_node,
     )
 
 
 def _with_master(
     requested: RunOptions,
     spec: ClusterSpec,
-    place: StartedRank | StartedNode,
+    started: StartedRank | StartedNode,
     environ: Mapping[str, str],
 ) -> RunOptions:
     """Take the master's address from the flags, from MASTER_ADDR, or from the cluster."""
     usual = RunOptions()
     if requested.master_addr != usual.master_addr:
         return requested
-    host = environ.get("MASTER_ADDR") or _resolved(spec, place.master_addr)
-    if host is None and isinstance(place, StartedNode) and place.node_rank == 0:
+    host = environ.get("MASTER_ADDR") or _resolved(spec, started.master_addr)
+    if host is None and isinstance(started, StartedNode) and started.node_rank == 0:
         host = own_address()
     if host is None:
         raise UsageError(
-            f"{spec.name} ({shown(environ, place.variables)}) does not say on which host rank 0 "
+            f"{spec.name} ({shown(environ, started.variables)}) does not say on which host rank 0 "
             "is. Add --master-addr HOST, or set MASTER_ADDR, the same for every rank."
         )
-    port = read_port(environ, "MASTER_PORT") or place.master_port
+    port = read_port(environ, "MASTER_PORT") or started.master_port
     if requested.master_port != usual.master_port or port is None:
         port = requested.master_port
     return dataclasses.replace(requested, master_addr=host, master_port=port)

@@ -13,8 +13,8 @@ from rltrain.config.declare import Scope, scoped
 from rltrain.files.secrets.hiding import hide_in_text
 from rltrain.launch import meetings
 from rltrain.options.run import RunOptions
-from rltrain.place.cluster import find_place, join
-from rltrain.place.placement import unplaced
+from rltrain.placement.cluster import find_cluster, join
+from rltrain.placement.resolve import unplaced
 from rltrain.plugins.manager import usual_of
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, load_object
@@ -37,7 +37,7 @@ def telling_others(options: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
         yield
     except Exception as error:
         if meetings() == before:
-            # Nobody is told by a process that does not know its place either.
+            # It may not know who the others are.
             with contextlib.suppress(Exception):
                 _tell(options(), error)
         raise
@@ -48,17 +48,17 @@ def _tell(options: Mapping[str, Any], error: Exception) -> None:
     given = {name: value for name, value in options.items() if name in names}
     requested = RunOptions.from_mapping(given)
     registry = discover(requested.no_plugins)
-    config, world = _place(requested, registry)
+    config, world = _meeting(requested, registry)
     refuse = _refuse_of(requested, registry, is_rank=world is not None)
     if config.distributed and refuse is not None:
         text = hide_in_text(str(error) or type(error).__name__, options)
         load_object(refuse)(config, world, text)
 
 
-def _place(requested: RunOptions, registry: Registry) -> tuple[Placement, World | None]:
-    """Return where the others meet, and the place of this rank: None of a node that starts some."""
+def _meeting(requested: RunOptions, registry: Registry) -> tuple[Placement, World | None]:
+    """Return where the others meet, and this rank; None if this node starts ranks."""
     environ = os.environ
-    found = find_place(requested, registry, environ)
+    found = find_cluster(requested, registry, environ)
     requested, world = join(requested, found, environ)
     config = unplaced(requested, requested.backend or "", "cpu")
     if world is not None and found is not None and found[0].order == 0:

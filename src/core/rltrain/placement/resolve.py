@@ -11,8 +11,8 @@ from rltrain.config.checks import flag
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.place.backend import choose_backend, how_to_share, may_share
-from rltrain.place.cluster import find_place, join
+from rltrain.placement.backend import choose_backend, how_to_share, may_share
+from rltrain.placement.cluster import find_cluster, join
 from rltrain.plugins.manager import usual_of
 from rltrain.plugins.registry import Registry
 from rltrain.ranks.devices import count_ranks, rank_device, select_gpus
@@ -22,13 +22,13 @@ from rltrain.types import World
 FrameworkSpecT = TypeVar("FrameworkSpecT", GradientSyncSpec, LauncherSpec)
 
 
-def place(
+def place_run(
     requested: RunOptions,
     registry: Registry,
     environ: Mapping[str, str],
     gpus_elsewhere: int | None = None,
 ) -> tuple[Placement, World | None]:
-    """Choose backend, devices and launcher; count the ranks, or find this one's place.
+    """Choose backend, devices and launcher; count the ranks, or find this rank.
 
     Args:
         requested: the options.
@@ -37,7 +37,7 @@ def place(
         gpus_elsewhere: the number of GPUs if the run is on another machine; None to count them.
 
     Returns:
-        Where the run runs, and the place of this process: None if ranks are to be started.
+        Where the run runs, and the rank that this process is; None if ranks are to be started.
 
     Raises:
         UsageError: an option names what is not there, or two contradict each other.
@@ -52,7 +52,7 @@ def place(
     gpus = _gpus(requested, backend, kind, visible)
     if requested.gpu_ids == "all" and len(gpus) > 1:
         requested = dataclasses.replace(requested, distributed=True)
-    found = None if elsewhere else find_place(requested, registry, environ)
+    found = None if elsewhere else find_cluster(requested, registry, environ)
     requested, joined = join(requested, found, environ, backend.needs_master)
     launcher = None
     if requested.distributed or requested.launcher is not None:
