@@ -80,7 +80,6 @@ def test_torch_reports_what_it_was_built_for():
     assert (described["built for"] == "the CPU only") is not torch.backends.cuda.is_built()
     assert "gloo" in described["has"]
     assert ("NCCL" in described) is torch.distributed.is_nccl_available()
-    assert ("MPS" in described) is torch.distributed.is_nccl_available()
 
 
 def test_a_gpu_whose_memory_others_have_taken_is_named(monkeypatch):
