@@ -22,7 +22,7 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 
 CORE = ROOT / "src" / "core" / "rltrain"
 BUDGET = {
-    "core without testing": 20_090,
+    "core without testing": 20_082,
     "rltrain.testing": 1_222,
     "largest package of the core": 2_865,
 }

@@ -106,6 +106,20 @@ def test_what_a_killed_process_left_is_removed_by_the_next_one(killed, temporary
         assert list(temporary.iterdir()) == [folder]
 
 
+def test_what_is_removed_when_its_process_is_killed_is_removed_by_the_next_one(temporary):
+    code = """
+        import os
+        from rltrain.ranks.folders import private_folder
+        with private_folder() as folder:
+            (folder / "run").mkdir()
+            os.rmdir = lambda path, **_: os.kill(os.getpid(), 9) if "rltrain-" in str(path) else 0
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=60)
+    assert len(list(temporary.iterdir())) == 1
+    remove_leftovers()
+    assert list(temporary.iterdir()) == []
+
+
 def test_temporary_files_are_made_in_the_folder(temporary):
     with private_folder() as folder, with_temporary_files(folder):
         file, path = tempfile.mkstemp(prefix="pytorch-errorfile-")

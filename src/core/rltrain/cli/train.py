@@ -122,11 +122,11 @@ class TrainCommand:
 
 def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
     """Return the context in which other nodes are told why this one does not start."""
-    from rltrain.placement.telling import of_the_ranks, telling_others
+    from rltrain.placement.telling import OF_RANKS, telling_others
 
     def options() -> Mapping[str, Any]:
         parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-        add_flags(parser, of_the_ranks())
+        add_flags(parser, OF_RANKS)
         add_flags(parser, ["config"], TrainOptions)
         named = (word.partition("=") for word in dialects.translate(words))
         typed = [

@@ -100,7 +100,8 @@ def join(
         return requested, None
     if spec.order > 0 and _numbered(requested):
         return requested, None
-    if isinstance(started, StartedRank) and spec.order > 0 and _starts_ranks(requested):
+    starts = requested.nnodes > 1 or bool(requested.launcher or requested.nproc_per_node)
+    if isinstance(started, StartedRank) and spec.order > 0 and starts:
         started = _as_node(spec, started, environ)
     if isinstance(started, StartedNode):
         return _as_one_of_the_nodes(requested, spec, started, environ), None
@@ -145,10 +146,6 @@ def _agree(a: StartedRank | StartedNode, b: StartedRank | StartedNode) -> bool:
 def _numbered(requested: RunOptions) -> bool:
     """Whether the user has numbered the nodes."""
     return requested.nnodes > 1 and requested.node_rank is not None
-
-
-def _starts_ranks(requested: RunOptions) -> bool:
-    return requested.nnodes > 1 or bool(requested.launcher or requested.nproc_per_node)
 
 
 def _as_node(spec: ClusterSpec, started: StartedRank, environ: Mapping[str, str]) -> StartedNode:

@@ -20,10 +20,8 @@ from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, load_object
 from rltrain.types import World
 
-
-def of_the_ranks() -> list[str]:
-    """Return the names of the options that decide where ranks meet."""
-    return scoped(RunOptions, Scope.RANKS)
+OF_RANKS = scoped(RunOptions, Scope.RANKS)
+"""The options that decide where ranks meet."""
 
 
 @contextlib.contextmanager
@@ -44,8 +42,7 @@ def telling_others(options: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
 
 
 def _tell(options: Mapping[str, Any], error: Exception) -> None:
-    names = of_the_ranks()
-    given = {name: value for name, value in options.items() if name in names}
+    given = {name: value for name, value in options.items() if name in OF_RANKS}
     requested = RunOptions.from_mapping(given)
     registry = discover(requested.no_plugins)
     config, world = _meeting(requested, registry)
@@ -57,14 +54,13 @@ def _tell(options: Mapping[str, Any], error: Exception) -> None:
 
 def _meeting(requested: RunOptions, registry: Registry) -> tuple[Placement, World | None]:
     """Return where the others meet, and this rank; None if this node starts ranks."""
-    environ = os.environ
-    found = find_cluster(requested, registry, environ)
-    requested, world = join(requested, found, environ)
+    found = find_cluster(requested, registry, os.environ)
+    requested, world = join(requested, found, os.environ)
     config = unplaced(requested, requested.backend or "", "cpu")
     if world is not None and found is not None and found[0].order == 0:
         # Its variables stay as they are.
-        host = environ.get("MASTER_ADDR", config.master_addr)
-        port = int(environ.get("MASTER_PORT", config.master_port))
+        host = os.environ.get("MASTER_ADDR", config.master_addr)
+        port = int(os.environ.get("MASTER_PORT", config.master_port))
         config = dataclasses.replace(config, master_addr=host, master_port=port)
     return config, world
 

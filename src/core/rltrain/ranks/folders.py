@@ -21,11 +21,11 @@ from rltrain.ranks.world import World
 
 _PREFIX = "rltrain-"
 
+_OVER = ".over"  # Ends the name of a folder that is being removed: its lock may be gone.
 
 _LOCK = ".owner"
-"""A file that the owner of a folder holds locked. The kernel unlocks it when the owner ends.
-A process id could not tell: it is used again, and containers that share the folder have their own.
-"""
+"""A file that the owner of a folder holds locked. The kernel unlocks it when the owner ends. A
+process ID could not tell: it is used again, and containers that share the folder have their own."""
 
 _MULTIPROCESSING = ".multiprocessing"
 """A link to the folder that Python's multiprocessing has made for the owner."""
@@ -44,8 +44,7 @@ _shared: Path | None = None
 def private_folder() -> Iterator[Path]:
     """Make a folder that only this user can read, and remove it afterwards.
 
-    If this process is killed, the next one that makes a folder removes it. So does this one with
-    those of others.
+    If this process is killed, the next one that makes a folder removes it.
 
     Raises:
         UsageError: temporary files cannot be written.
@@ -56,7 +55,8 @@ def private_folder() -> Iterator[Path]:
             yield folder
     finally:
         if os.getpid() == owner:
-            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # It was cleaned.
+                shutil.rmtree(folder.rename(f"{folder}{_OVER}"), ignore_errors=True)
             remove_leftovers()
 
 
@@ -88,10 +88,9 @@ def lacks_room(folder: Path) -> str:
 
 
 def _unwritable(where: str | None, error: OSError) -> str:
-    place = f" in {where}" if where else ""
     return (
-        f"TMPDIR: temporary files cannot be written{place} ({error.strerror}). Free some space "
-        "there, or name another folder: TMPDIR=DIR."
+        f"TMPDIR: temporary files cannot be written{f' in {where}' if where else ''} "
+        f"({error.strerror}). Free some space there, or name another folder: TMPDIR=DIR."
     )
 
 
@@ -132,11 +131,11 @@ def _folder_of_multiprocessing() -> str:
 
 def remove_leftovers() -> None:
     """Remove the private folders of this user's processes that have ended."""
-    root = Path(tempfile.gettempdir())
-    for folder in root.glob(f"{_PREFIX}*"):
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with contextlib.suppress(OSError):
             if _is_ours(folder):
-                _remove_unless_held(folder)
+                over = folder if folder.suffix == _OVER else _taken(folder)
+                shutil.rmtree(over, ignore_errors=True)
 
 
 def _is_ours(folder: Path) -> bool:
@@ -145,7 +144,8 @@ def _is_ours(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
-def _remove_unless_held(folder: Path) -> None:
+def _taken(folder: Path) -> Path:
+    """Return a folder, renamed, whose owner has ended; raise if it is held."""
     lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_NOFOLLOW)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Raises if the owner lives.
@@ -154,7 +154,7 @@ def _remove_unless_held(folder: Path) -> None:
             of_multiprocessing = link.readlink()
             if of_multiprocessing.name.startswith("pymp-") and _is_ours(of_multiprocessing):
                 shutil.rmtree(of_multiprocessing, ignore_errors=True)
-        shutil.rmtree(folder)
+        return folder.rename(f"{folder}{_OVER}")
     finally:
         os.close(lock)
 

@@ -161,14 +161,13 @@ def run_launched(
     # asks the ranks to end after their iteration.
     with contextlib.suppress(PermissionError):  # mpiexec gives each rank a session of its own.
         os.setpgid(0, 0)
-    # The agent ends siblings of a failed rank with SIGTERM. A rank that is blocked in a collective
+    # Siblings of a failed rank are ended by SIGTERM. A rank that is blocked in a collective
     # would never run a Python handler, so restore the default action.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     for number in OF_SCHEDULERS:
         signal.signal(number, signal.SIG_IGN)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
     board_of(folder)
-    slot = int(os.environ["LOCAL_RANK"])
     use_folder(folder)
     forget_report(folder, rank)
     restrict_gpus(config.gpu_ids)
@@ -177,7 +176,7 @@ def run_launched(
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank), has_launcher=True) as log:
             result = run(config, with_device(world, config.device_kind, config.gpu_ids), log)
-        board_of(folder).set_done(slot)
+        board_of(folder).set_done(world.slot)
         if world.is_root:
             return result
         return _of_other_node(result) if world.slot == 0 else None
