@@ -29,7 +29,7 @@ def serve(
     launcher: int,
     link: Connection,
     modules: Sequence[str],
-    places: Sequence[tuple[int, dict[str, str]]],
+    ranks: Sequence[tuple[int, dict[str, str]]],
     work: Work,
     config: Placement,
     reports: str,
@@ -64,7 +64,7 @@ def serve(
     end_with_parent(signal.SIGTERM)
     if os.getppid() != launcher:
         sys.exit()
-    for rank, variables in places:
+    for rank, variables in ranks:
         receiver, sender = fork.Pipe(duplex=False)
         given = link, sender, variables, work, config, reports
         process = fork.Process(target=_rank, args=given, name=f"rank {rank}")
