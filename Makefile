@@ -20,7 +20,7 @@ endif
 folders = $(patsubst %/pyproject.toml,%,$(sort $(wildcard $1/pyproject.toml)))
 CORE_TESTS := tests/core tests/files tests/ranks
 PLUGINS := $(call folders,src/plugins/*/*)
-PACKAGES := $(subst -,_,$(notdir $(PLUGINS)))
+PACKAGES := $(notdir $(wildcard src/plugins/*/*/rltrain_*))
 OF_LIBRARIES := $(subst -,_,$(notdir $(filter src/plugins/libraries/%,$(PLUGINS))))
 PROJECTS := pyproject.toml $(PLUGINS:=/pyproject.toml)
 READY := $(VENV)/.ready
@@ -37,13 +37,14 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch adapters gymnasium rl-games rsl-rl skrl tensorboard tracking console clouds kubernetes report doctor play devkit
+LIBRARIES := torch adapters gymnasium rl-games rsl-rl skrl kubernetes devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3 mjlab-1.2
 KNOWN := $(RESOLVED) mjlab isaaclab-2.3
 SETS := $(KNOWN)
+WRITERS := src/plugins/writers/rltrain-writers
 python-oldest := 3.11
 # EnvPool needs numpy 2, and MLflow an older importlib-metadata.
-ignored-oldest := $(foreach name,envpool mlflow,--ignore $(filter %/rltrain-$(name),$(PLUGINS)))
+ignored-oldest := --ignore src/plugins/suites/rltrain-envpool --ignore $(WRITERS)/tests/test_mlflow_writer.py
 python-torch-2.9 := 3.12
 python-torch-2.11 := 3.12
 python-newest := 3.13
@@ -54,27 +55,29 @@ python-isaaclab-3 := 3.12
 plugin = $(filter %/rltrain-$1,$(PLUGINS))
 plugins = $(foreach name,$1,$(call plugin,$(name))[library])
 ALONE := $(filter-out $(KNOWN),$(patsubst rltrain-%,%,$(notdir $(PLUGINS))))
-mpi := $(call plugin,mpi)[library,mpich]
+mpi := $(call plugin,torch)[export,mpi,mpich]
 # The commands, whose help the site shows, and what they need.
-COMMANDS := $(call plugins,adapters devkit doctor play report)
+COMMANDS := $(call plugin,adapters) $(call plugin,devkit) $(call plugin,tools)[report]
 # Extras are named although `all` has them: only what is named gets its lowest version.
-play := $(call plugin,play)[evaluate,video]
+tools := $(call plugin,tools)[evaluate,report,video]
+writers := $(call plugin,writers)[console,tensorboard]
 kits := $(call plugin,devkit)[testing]
-projects-oldest := .[all,jax,completion] $(play) $(kits) $(call plugins,$(LIBRARIES) jax playground ray slurm wandb) \
-	$(call plugin,isaaclab) $(call plugin,mjlab) $(call plugin,torch)[export] $(call plugin,jax)[export] $(mpi)
-projects-newest := $(projects-oldest) $(call plugins,envpool mlflow)
-projects-torch-2.9 := .[all,jax] $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
+projects-oldest := .[all,jax,completion] $(tools) $(writers) $(call plugin,writers)[wandb] $(kits) \
+	$(call plugins,$(LIBRARIES) jax playground ray slurm) \
+	$(call plugin,isaaclab) $(call plugin,mjlab) $(call plugin,jax)[export] $(mpi)
+projects-newest := $(projects-oldest) $(call plugins,envpool) $(call plugin,writers)[mlflow]
+projects-torch-2.9 := .[all,jax] $(tools) $(writers) $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)
-projects-mjlab := .[all] $(play) $(kits) $(call plugins,$(LIBRARIES) mjlab)
+projects-mjlab := .[all] $(tools) $(writers) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # The oldest mjlab, with what projects pin beside it.
-projects-mjlab-1.2 := . $(play) $(kits) $(call plugin,torch)[export] \
-	$(call plugins,torch adapters gymnasium rsl-rl console mjlab)
+projects-mjlab-1.2 := . $(call plugin,tools)[evaluate,video] $(call plugin,writers)[console] $(kits) \
+	$(call plugin,torch)[export] $(call plugins,torch adapters gymnasium rsl-rl mjlab)
 pins-mjlab-1.2 := mjlab==1.2.0 mujoco==3.5.0 mujoco-warp==3.5.0 warp-lang==1.12.0 torch==2.13.*
 # Without the extras, which would change what Isaac Lab pins.
 projects-isaaclab-2.3 := . $(kits) \
-	$(foreach name,torch adapters gymnasium rl-games rsl-rl skrl isaaclab play,$(call plugin,$(name))) \
-	$(call plugins,tensorboard tracking)
-projects-isaaclab-3 := $(projects-isaaclab-2.3) $(call plugin,play)[video] $(call plugins,jax) $(call plugin,skrl)[jax]
+	$(foreach name,torch adapters gymnasium rl-games rsl-rl skrl isaaclab tools,$(call plugin,$(name))) \
+	$(call plugin,writers)[tensorboard]
+projects-isaaclab-3 := $(projects-isaaclab-2.3) $(call plugin,tools)[video] $(call plugins,jax) $(call plugin,skrl)[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl
 # The versions are those that Isaac Lab's 188 requirements resolve to. Installed are the ones that are
 # imported where there is no Isaac Sim.

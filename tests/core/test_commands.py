@@ -141,9 +141,10 @@ def test_what_is_wrong_is_reported_in_one_message(cli, line, message):
 
 def test_a_command_that_is_not_installed_says_what_to_install(capsys, monkeypatch):
     monkeypatch.setattr(sys.modules["rltrain.cli.main"], "discover", lambda: Registry(()))
-    for name, distribution in ours.COMMANDS.items():
+    for name, wanted in ours.COMMANDS.items():
         assert main([name, "latest"]) == 2
-        message = f"rltrain: {name}: is a command of {distribution}. pip install '{distribution}["
+        distribution = wanted.partition("[")[0]
+        message = f"rltrain: {name}: a command of {distribution}. pip install '{wanted}' ("
         assert capsys.readouterr().err.startswith(message)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 
@@ -265,17 +266,26 @@ def test_an_unknown_name_reports_that_nothing_is_installed(site):
 @pytest.mark.parametrize(
     ("kind", "name", "plugin"),
     [
-        (LibrarySpec, "rl_games", "rltrain-rl-games"),
-        (WriterSpec, "wandb", "rltrain-wandb"),
-        (SuiteSpec, "mjlab", "rltrain-mjlab"),
-        (LauncherSpec, "slurm", "rltrain-slurm"),
-        (BackendSpec, "gloo", "rltrain-torch"),
+        (LibrarySpec, "rl_games", "rltrain-rl-games[library]"),
+        (WriterSpec, "wandb", "rltrain-writers[wandb]"),
+        (SuiteSpec, "mjlab", "rltrain-mjlab[library]"),
+        (LauncherSpec, "slurm", "rltrain-slurm[library]"),
+        (BackendSpec, "gloo", "rltrain-torch[library]"),
     ],
 )
 def test_what_a_plugin_of_ours_provides_says_how_to_install_it(kind, name, plugin):
-    told = rf"^{name}: is a \w+ of {plugin}\. pip install '{plugin}\[library\]' \("
-    with pytest.raises(UsageError, match=told):
+    of = re.escape(plugin.partition("[")[0])
+    install = rf"^{name}: a \w+ of {of}\. pip install '{re.escape(plugin)}' \("
+    with pytest.raises(UsageError, match=install):
         Registry(()).get(kind, name)
+
+
+def test_each_plugin_of_a_distribution_needs_its_own_extra_alone(site):
+    requires = ("no-such>=1; extra == 'csv'", "nor-this>=1; extra == 'arrow'")
+    site.install("tables", writer("text"), point="csv", requires=requires)
+    site.install("tables-2", writer("text"), point="text", requires=requires)
+    statuses = {each.name: each.status for each in discover().records}
+    assert (statuses["csv"], statuses["text"]) == ("unmet", "ready")
 
 
 def test_choosing_a_plugin_that_is_not_ready_gives_its_reason(site):

@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = {
-    name: ROOT / "src" / "plugins" / "frameworks" / f"rltrain-{name}" for name in ("torch", "jax")
+    name: ROOT / "src" / "plugins" / "backends" / f"rltrain-{name}" for name in ("torch", "jax")
 }
 
 

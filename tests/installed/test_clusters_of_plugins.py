@@ -140,7 +140,7 @@ def test_the_first_node_may_be_its_own_master(monkeypatch):
 @pytest.mark.parametrize(
     ("environ", "plugin"),
     [
-        *((each, "rltrain-clouds") for each in (SAGEMAKER, SKYPILOT, AWS_BATCH, VERTEX)),
+        *((each, "rltrain-kubernetes") for each in (SAGEMAKER, SKYPILOT, AWS_BATCH, VERTEX)),
         *((each, "rltrain-kubernetes") for each in (PAI_DLC, TRAIN_JOB, PYTORCH_JOB, JAX_JOB)),
         *((each, "rltrain-kubernetes") for each in (JAX_TRAIN_JOB, VOLCANO, INDEXED_JOB)),
     ],

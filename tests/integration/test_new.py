@@ -122,7 +122,7 @@ def test_it_is_built_with_its_license_and_readme(written, tmp_path):
 
 
 def test_the_templates_are_in_the_wheel(tmp_path):
-    devkit = Path(__file__).parents[2] / "src/plugins/commands/rltrain-devkit"
+    devkit = Path(__file__).parents[2] / "src/plugins/tools/rltrain-devkit"
     run(
         *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"),
         *("--wheel-dir", str(tmp_path), str(devkit)),

@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("wandb")
 if importlib.util.find_spec("mlflow") is None:  # To import it takes seconds.
     pytest.skip("needs mlflow", allow_module_level=True)
-sys.path.insert(0, str(Path(__file__).parents[2] / "src/plugins/writers/rltrain-wandb/tests"))
-sys.path.insert(0, str(Path(__file__).parents[2] / "src/plugins/writers/rltrain-mlflow/tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "src/plugins/writers/rltrain-writers/tests"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "src/plugins/writers/rltrain-writers/tests"))
 
 from mlflow_servers import Server, never_answering
 from wandb_file import recorded

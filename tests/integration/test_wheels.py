@@ -64,17 +64,15 @@ def found(tmp_path_factory):
             "isaaclab-3",
             "3.12",
             "rltrain-isaaclab rltrain-torch rltrain-rsl-rl rltrain-skrl "
-            'rltrain-console rltrain-tensorboard "rltrain-report[library]" '
-            '"rltrain-play[video]" rltrain-doctor',
+            '"rltrain-writers[console]" "rltrain-tools[report,video]"',
         ),
         (
             "isaaclab-2.3",
             "3.11",
             "rltrain-isaaclab rltrain-torch rltrain-skrl rltrain-rl-games rltrain-rsl-rl "
-            'rltrain-console rltrain-tensorboard "rltrain-report[library]" '
-            '"rltrain-play[video]" rltrain-doctor',
+            '"rltrain-writers[console]" "rltrain-tools[report,video]"',
         ),
-        ("mjlab", "3.11", '"rltrain-mjlab[library]" rltrain-console rltrain-play rltrain-doctor'),
+        ("mjlab", "3.11", '"rltrain-mjlab[library]" "rltrain-writers[console]" rltrain-tools'),
     ],
 )
 def test_what_the_pages_install_changes_no_pin_of_isaac_lab_or_mjlab(
@@ -112,7 +110,7 @@ def test_all_wheels_install_together_and_train(found, tmp_path):
     assert "iteration 2/2" in shown
     assert list((tmp_path / "logs").rglob("last_*.pth"))
     message = run(command, "play", "latest", cwd=tmp_path, status=2)
-    assert "play: is a command of rltrain-play. pip install 'rltrain-play[library]'" in message
+    assert "play: a command of rltrain-tools. pip install 'rltrain-tools'" in message
 
     run(*install, "rltrain[all,jax]", *OTHERS, cwd=tmp_path, **found)
     listed = json.loads(run(command, "plugins", "--json", cwd=tmp_path))

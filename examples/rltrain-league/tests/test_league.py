@@ -21,7 +21,7 @@ def test_a_folder_without_runs_is_named(tmp_path, capsys):
 
 
 def test_each_run_is_evaluated_on_two_ranks(tmp_path, capfd):
-    pytest.importorskip("scipy")  # Of rltrain-play[evaluate].
+    pytest.importorskip("scipy")  # Of rltrain-tools[evaluate].
     options = {"library": "rsl_rl", "device": "cpu", "writers": (), "num_envs": 8}
     whole = rltrain.train(**options, max_iterations=1, log_root=str(tmp_path), run_name="whole")
     bare = rltrain.train(**options, max_iterations=1, log_root=str(tmp_path), run_name="bare")

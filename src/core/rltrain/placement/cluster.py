@@ -66,14 +66,13 @@ def find_cluster(
 def _check_read(registry: Registry, environ: Mapping[str, str]) -> None:
     """Refuse to train alone where a cluster has set variables that nothing here reads."""
     installed = {record.distribution for record in registry.records}
-    for plugin, names in ours.NODES.items():
-        told = tuple(name for name in names if environ.get(name) and environ[name] != names[name])
-        if told and plugin not in installed:
-            raise UsageError(
-                f"{shown(environ, told[:1])}: there may be several nodes, and {plugin}, which "
-                f"reads it, is not installed. {ours.install(plugin)}; or say --cluster none: then "
-                "this node trains alone."
-            )
+    said = [name for name, one in ours.NODES.items() if environ.get(name) not in ("", None, one)]
+    if said and ours.CLUSTERS not in installed:
+        raise UsageError(
+            f"{shown(environ, tuple(said[:1]))}: there may be several nodes, and {ours.CLUSTERS}, "
+            f"which reads it, is not installed. {ours.install(ours.CLUSTERS)}; or say --cluster "
+            "none: then this node trains alone."
+        )
 
 
 def join(

@@ -51,7 +51,7 @@ def _of_run(config: RunConfig, registry: Registry) -> list[str]:
     names = ["python", "rltrain"]
     for record in registry.records:
         if record.plugin is not None and any(spec in specs for spec in record.specs):
-            needed = adapted(record.plugin.requires)
+            needed = adapted(record.plugin.requires, record.name)
             names += [record.distribution, *(each.name for each in needed)]
     return list(dict.fromkeys(names))
 

@@ -136,7 +136,7 @@ def is_strict(environ: Mapping[str, str] = os.environ) -> bool:
 
 def heavy_for(plugin: InstalledPlugin) -> set[str]:
     """Return what a plugin's module must not import."""
-    return HEAVY | {each.name.replace("-", "_") for each in adapted(plugin.requires)}
+    return HEAVY | {each.name.replace("-", "_") for each in adapted(plugin.requires, plugin.name)}
 
 
 def _check_spec(spec: Spec) -> None:

@@ -111,18 +111,19 @@ def _version_in(name: str, entry: str, changed: int) -> str | None:
 
 
 @functools.lru_cache
-def adapted(requires: tuple[str, ...]) -> tuple[Requirement, ...]:
-    """Return the library that a plugin adapts, with the supported versions: its extra `library`.
+def adapted(requires: tuple[str, ...], plugin: str = "library") -> tuple[Requirement, ...]:
+    """Return what a plugin adapts, with the supported versions.
 
-    Declaring supported versions in an extra is OpenTelemetry's idea (its extra `instruments`). The
-    user installs the library, and its version can be checked without importing it.
+    They are in the extra that has the name of its entry point, or else in the extra `library`. The
+    idea is OpenTelemetry's (its extra `instruments`): the version is checked without an import.
     """
     marked = [(each, each.marker) for each in map(Requirement, requires) if each.marker]
-    return tuple(
-        each
-        for each, marker in marked
-        if marker.evaluate({"extra": "library"}) and not marker.evaluate({"extra": ""})
-    )
+    added = [(each, marker) for each, marker in marked if not marker.evaluate({"extra": ""})]
+    of = {
+        name: [x for x, marker in added if marker.evaluate({"extra": name})]
+        for name in (plugin, "library")
+    }
+    return tuple(of[plugin] or of["library"])
 
 
 _HERE: list[InstalledPlugin] = []

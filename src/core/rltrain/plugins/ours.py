@@ -3,56 +3,56 @@
 from __future__ import annotations
 
 COMMANDS = {
-    "doctor": "rltrain-doctor",
+    "doctor": "rltrain-tools",
     "new": "rltrain-devkit",
-    **dict.fromkeys(("play", "evaluate", "export"), "rltrain-play"),
-    **dict.fromkeys(("report", "scale"), "rltrain-report"),
+    **{"play": "rltrain-tools", "evaluate": "rltrain-tools[evaluate]", "export": "rltrain-tools"},
+    **dict.fromkeys(("report", "scale"), "rltrain-tools[report]"),
     "complete": "rltrain-devkit",
 }
-"""The distribution of each command, in the order in which commands are listed."""
+"""What to install for each command, in the order in which commands are listed."""
 
-NODES: dict[str, dict[str, str | None]] = {
-    "rltrain-clouds": {
-        **{"AWS_BATCH_JOB_NUM_NODES": "1", "SM_HOSTS": None},
-        **{"SKYPILOT_NODE_IPS": None, "CLUSTER_SPEC": None},
-    },
-    "rltrain-kubernetes": {
-        **{"PET_NNODES": "1", "WORLD_SIZE": "1", "NUM_PROCESSES": "1", "JAX_NUM_PROCESSES": "1"},
-        **{"VC_TASK_INDEX": None, "JOB_COMPLETION_INDEX": None},
-    },
+NODES: dict[str, str | None] = {
+    **{"AWS_BATCH_JOB_NUM_NODES": "1", "SM_HOSTS": None},
+    **{"SKYPILOT_NODE_IPS": None, "CLUSTER_SPEC": None},
+    **{"PET_NNODES": "1", "WORLD_SIZE": "1", "NUM_PROCESSES": "1", "JAX_NUM_PROCESSES": "1"},
+    **{"VC_TASK_INDEX": None, "JOB_COMPLETION_INDEX": None},
 }
-"""Variables that a plugin's clusters set where there may be several nodes, and the value that says
-that there is one. Where no launcher of ranks is found, WORLD_SIZE counts nodes."""
+"""Variables that the clusters of CLUSTERS set where there may be several nodes, and the value that
+says that there is one. Where no launcher of ranks is found, WORLD_SIZE counts nodes."""
+
+CLUSTERS = "rltrain-kubernetes"
+"""The distribution that reads them."""
+
+_CLUSTERS = {"aws-batch", "sagemaker", "skypilot", "vertex"}
+_CLUSTERS |= {"kubeflow", "pytorchjob", "jaxjob", "volcano", "indexed-job"}
 
 
-def _same(*names: str) -> dict[str, str]:
-    return {name: f"rltrain-{name.replace('_', '-')}" for name in names}
+def _library(*names: str) -> dict[str, str]:
+    return {name: f"rltrain-{name.replace('_', '-')}[library]" for name in names}
 
 
 _OURS = {
     "command": COMMANDS,
-    "library": _same("rl_games", "rsl_rl", "skrl"),
-    "suite": _same("gymnasium", "envpool", "isaaclab", "mjlab", "playground"),
-    "writer": _same("tensorboard", "wandb", "mlflow"),
-    "launcher": _same("slurm", "ray", "mpi"),
-    "backend": _same("jax", "mpi") | dict.fromkeys(("gloo", "nccl"), "rltrain-torch"),
-    "observer": {"video": "rltrain-play"},
-    "cluster": {
-        **dict.fromkeys(("aws-batch", "sagemaker", "skypilot", "vertex"), "rltrain-clouds"),
-        **dict.fromkeys(
-            ("kubeflow", "pytorchjob", "jaxjob", "volcano", "indexed-job"), "rltrain-kubernetes"
-        ),
+    "library": _library("rl_games", "rsl_rl", "skrl"),
+    "suite": _library("gymnasium", "envpool", "isaaclab", "mjlab", "playground"),
+    "writer": {name: f"rltrain-writers[{name}]" for name in ("tensorboard", "wandb", "mlflow")},
+    "launcher": _library("slurm", "ray") | {"mpi": "rltrain-torch[library,mpi]"},
+    "backend": {
+        **_library("jax"),
+        **dict.fromkeys(("gloo", "nccl"), "rltrain-torch[library]"),
+        "mpi": "rltrain-torch[library,mpi]",
     },
+    "observer": {"video": "rltrain-tools[video]"},
+    "cluster": dict.fromkeys(_CLUSTERS, CLUSTERS),
 }
 
 
 def how_to_install(kind: str, name: str) -> str | None:
     """Return how to install what one of our plugins provides; None if none does."""
-    plugin = _OURS.get(kind, {}).get(name)
-    article = "an" if kind[0] in "aeiou" else "a"
-    return plugin and f"{name}: is {article} {kind} of {plugin}. {install(plugin)}."
+    wanted = _OURS.get(kind, {}).get(name)
+    return wanted and f"{name}: a {kind} of {wanted.partition('[')[0]}. {install(wanted)}."
 
 
-def install(plugin: str) -> str:
-    """Return the line that installs one of our plugins."""
-    return f"pip install '{plugin}[library]' (`make wheels` in rltrain's clone lets pip find it)"
+def install(wanted: str) -> str:
+    """Return the line that installs one of our distributions, with its extras."""
+    return f"pip install '{wanted}' (`make wheels` in rltrain's clone lets pip find it)"

@@ -225,7 +225,7 @@ def _inspect(
     if only is not None and plugin.distribution != CORE and not only & names:
         return replace(record, status="blocked", reason="not in RLTRAIN_PLUGINS")
     try:
-        if unmet := _unmet_requirement(plugin.requires, installed):
+        if unmet := _unmet_requirement(plugin.requires, plugin.name, installed):
             return replace(record, status="unmet", reason=unmet)
         specs, heavy = declarations(plugin)
     except UnmetLevel as error:
@@ -251,11 +251,11 @@ def _spellings(*names: str) -> set[str]:
 
 
 @functools.lru_cache
-def _unmet_requirement(requires: tuple[str, ...], installed: Installed) -> str:
+def _unmet_requirement(requires: tuple[str, ...], plugin: str, installed: Installed) -> str:
     """Describe the first requirement that is not met, or return ""; read only metadata."""
     plain = [each for each in map(Requirement, requires) if each.marker is None]
     of_core = [each for each in plain if canonicalize_name(each.name) == CORE]
-    for requirement in (*of_core, *adapted(requires)):
+    for requirement in (*of_core, *adapted(requires, plugin)):
         wanted = f"{requirement.name}{requirement.specifier}"
         version = installed.version(requirement.name)
         if version is None:
