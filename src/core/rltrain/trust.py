@@ -24,7 +24,7 @@ from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten, texts
 from rltrain.files.reading import real
 from rltrain.files.run_files import HOW, shortened
-from rltrain.files.secrets.hiding import HIDDEN
+from rltrain.files.secrets import HIDDEN
 from rltrain.options.run import RunOptions, by_plugin
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import Registry

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rltrain.errors import PluginError, RltrainError, fitting
-from rltrain.files.secrets.hiding import hide, hide_in_text
+from rltrain.files.secrets import hide, hide_in_text
 from rltrain.launch import make_report, say
 from rltrain.metrics.divergence import check_divergence
 from rltrain.ranks.processes import without_copies

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.files.dotted import get_dotted, leaves, set_dotted
 from rltrain.files.run_files import shortened
-from rltrain.files.secrets.hiding import hide
+from rltrain.files.secrets import hide
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rltrain.data import unpack_state
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten
-from rltrain.files.secrets.hiding import hide
+from rltrain.files.secrets import hide
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.given import given_anew
 from rltrain.types import Arrays, World
