@@ -14,7 +14,6 @@ from pathlib import Path
 from rltrain.builtin.console import shortest
 from rltrain.files.disk import NotWritten
 from rltrain.files.reading import digest, read_bytes, read_text, real
-from rltrain.files.run_files import check_inside
 from rltrain.options.run import RunOptions
 from rltrain.storage import finding
 from rltrain.storage.checkpoint import Checkpoint, states_of
@@ -24,6 +23,7 @@ from rltrain.storage.manifest import versions
 from rltrain.storage.metrics_file import RunMetrics, read_metrics
 from rltrain.storage.run import Run
 from rltrain.storage.run_folder import RunFolder, check_writable
+from rltrain.storage.run_options import check_inside
 
 __all__ = [
     "INDEX",

@@ -112,7 +112,7 @@ def _hide(value: Any, name: str, found: set[str]) -> Any:
     if isinstance(value, (list, tuple)):
         hidden, flag = [], ""
         for item in value:
-            is_flag = str(item).startswith("-")
+            is_flag = isinstance(item, str) and item.startswith("-")
             hidden.append(_hide(item, name if is_flag else flag or name, found))
             flag = item if is_flag and "=" not in item else ""
         return tuple(hidden) if isinstance(value, tuple) else hidden

@@ -10,8 +10,8 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from rltrain.files.dotted import get_dotted, leaves, set_dotted
-from rltrain.files.run_files import shortened
 from rltrain.files.secrets import hide
+from rltrain.storage.run_options import shortened
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig
