@@ -18,7 +18,6 @@ from rltrain.options.run import RunOptions
 from rltrain.storage import finding
 from rltrain.storage.checkpoint import Checkpoint, states_of
 from rltrain.storage.checkpoints import INDEX, saved_checkpoints
-from rltrain.storage.fitting import check_fields
 from rltrain.storage.manifest import versions
 from rltrain.storage.metrics_file import RunMetrics, read_metrics
 from rltrain.storage.run import Run
@@ -33,7 +32,6 @@ __all__ = [
     "RunFolder",
     "RunMetrics",
     "all_runs",
-    "check_fields",
     "check_inside",
     "check_writable",
     "common_folder",

@@ -18,8 +18,7 @@ from rltrain.run.plugin_session import PluginSession
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage.checkpoint import Checkpoint
-from rltrain.storage.given import with_kept
-from rltrain.storage.resume import nothing_to_resume, resumption
+from rltrain.storage.resume import nothing_to_resume, resumption, with_kept
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
 
