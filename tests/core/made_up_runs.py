@@ -48,7 +48,7 @@ def make_run(
     made = make_config(**{"library": "rl_games", "seed": seed, "check_interval": 5, **config})
     world = World(world_size=ranks, num_nodes=made.nnodes)
     path.mkdir(parents=True, exist_ok=True)
-    file = MetricsFile(path, interval=0.0)
+    file = MetricsFile(path)
     file.write(
         RunStarted(
             *(str(path), made.library, made.algorithm, made.task, world, made.num_envs, seed),

@@ -51,15 +51,6 @@ def test_a_rank_reads_its_own_part_and_no_other(folder):
             read()
 
 
-def test_a_state_of_before_that_has_one_digest_is_read(folder):
-    path = save(folder, "a.pth", "weights")
-    packed = pack_state(made_state(3, ranks=[b"0", b"1"]), {})
-    state_of(path).write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
-    found = Checkpoint(path)
-    found.check()
-    assert (found.state["iteration"], found.part(1)) == (3, b"1")
-
-
 def test_replacing_a_file_replaces_its_state(folder):
     save(folder, "best_[1.5].pth", "old", 1)
     path = save(folder, "best_[1.5].pth", "new", 2)
@@ -136,35 +127,7 @@ def with_digest(path, packed):
     path.write_bytes(b"rltrain state 2\n" + digest + length + packed)
 
 
-WRONG_STATES = [
-    [],
-    None,
-    {},
-    "text",
-    *(
-        made_state(**{name: wrong})
-        for name, values in {
-            "iteration": ["x", -1, 1.5, None, True, [1]],
-            "episode_return": ["1", [], True],
-            "circumstances": [None, [], "x"],
-            "ranks": [
-                *(None, {}, [1], "ranks", [b"elsewhere"], [[0, 1]], [[-1, ""]], [[True, ""]]),
-                *([[1, "0"]], [[2**53, "0"]], [[0, "0"]] * 100_000),
-            ],
-            "progress": [
-                *(None, [], {}, {"iteration": 1}),
-                *({"iteration": 1, "frames": "many", "window": []},),
-                *({"iteration": 1, "frames": 1, "window": w} for w in ("x", [1], [(1, 2)], None)),
-                *({"iteration": 1, "frames": 1, "window": [("a",) * 5]},),
-            ],
-        }.items()
-        for wrong in values
-    ),
-    *(
-        {k: v for k, v in made_state().items() if k != name}
-        for name in ("iteration", "circumstances", "progress", "ranks")
-    ),
-]
+WRONG_STATES = [[], None, {}, "text", *({"ranks": x} for x in (None, [1], "ranks", [[1, "0"]]))]
 
 
 @pytest.mark.parametrize("state", WRONG_STATES, ids=range(len(WRONG_STATES)))
@@ -285,7 +248,6 @@ def test_damaged_checkpoints_are_passed_over_with_a_warning(runs, tmp_path, choi
 
 WRONG_INDICES = [
     *("", "{", "[1]", '[{"name": 1}]', '{"name": "3.pth"}', "\xff", "[" * 100_000, "null", "7"),
-    *('[{"name": "3.pth", "iteration": "x"}]', '[{"name": "3.pth", "iteration": -1}]'),
     *('[{"name": "3.pth", "episode_return": "1"}]', '[{"name": "3.pth", "episode_return": []}]'),
     *(f'[{{"name": "{name}"}}]' for name in ("../manifest.json", "/etc/hosts", "..", ".", "")),
     '[{"name": "a\\u0000b"}]',

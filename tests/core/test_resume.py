@@ -268,18 +268,6 @@ def test_curricula_continue_also_on_other_ranks(train, changed, message):
         assert ("task" in changed) != (suite.made.first == first[rank % 2])
 
 
-@pytest.mark.parametrize("wrong", [3, {}, [3], [{1: 2}], [{"steps": "x"}] * 2])
-def test_wrong_curricula_are_refused_in_one_line(train, wrong):
-    _, result = train(2, env_class=StagedEnv)
-    (path,) = Path(result.run_dir, "checkpoints", "ranks").glob("2.txt.*")
-    found = Checkpoint(saved(result, 2))
-    parts = [found.part(rank) for rank in range(2)]
-    write_state(path, {**found.state, "curricula": wrong}, parts)
-    with pytest.raises(UsageError, match=f"^--checkpoint {saved(result, 2)}: ") as refused:
-        train(3, saved(result, 2), env_class=StagedEnv)
-    assert "\n" not in str(refused.value)
-
-
 def test_a_checkpoint_without_state_can_be_resumed(train, tmp_path):
     path = tmp_path / "5.txt"
     path.write_text("5")

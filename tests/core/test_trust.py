@@ -32,7 +32,7 @@ from rltrain.policies.planning import plan_policy
 from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
-from rltrain.trust import is_word
+from rltrain.storage.run_options import is_word
 
 HOSTILE = {
     "a command": "touch planted",
@@ -216,7 +216,7 @@ def test_what_was_hidden_in_a_value_must_be_given_again(begun, trusted):
     plant(begun, "wandb.entity", "me:(hidden)")
     found, told = resumed(resume=str(begun), trust=trusted)
     assert "wandb.entity" not in found
-    assert "a secret in it was hidden" in "".join(told)
+    assert "hides a secret: wandb.entity='me:(hidden)'" in "".join(told)
 
 
 def test_trust_is_of_the_user_alone(begun):
@@ -231,9 +231,9 @@ def test_the_plan_says_what_it_does_not_take_and_why(begun, capsys):
     plant(begun, "run_name", "a\x1b[31m")
     make_plan({"resume": str(begun)}, {})
     assert capsys.readouterr().err == (
-        f"rltrain: not taken from {begun}: --master-addr 'planted.example' (an address), "
-        "--run-name 'a\\x1b[31m' (not on one line). Give it again; or, if it is yours, or you "
-        "trust who wrote it, add --trust.\n"
+        f"rltrain: not taken from {begun}, as it may name a program, code, a path or an address, "
+        "or hides a secret: --master-addr 'planted.example', --run-name 'a\\x1b[31m'. Give it "
+        "again; or, if it is yours, or you trust who wrote it, add --trust.\n"
     )
 
 
@@ -338,7 +338,7 @@ def test_a_third_partys_option_is_taken_only_if_it_is_declared(site, begun):
     found, (line,) = resumed(resume=str(begun))
     taken = {key: value for key, value in found.items() if key.startswith("theirs.")}
     assert taken == {"theirs.label": "x", "theirs.number": 3, "theirs.either": 0.5}
-    assert line.count("its plugin does not say what it names") == 3
+    assert all(f"theirs.{name}" in line for name in ("undeclared", "many", "table"))
 
 
 @pytest.mark.parametrize("order", [("Options", "Strict"), ("Strict", "Options")])
@@ -354,7 +354,7 @@ def test_of_two_plugins_of_a_name_the_stricter_one_counts(site, begun, order):
     plant(begun, "theirs.label", "x")
     found, told = resumed(resume=str(begun))
     assert "theirs.label" not in found
-    assert "its plugin does not say what it names" in told[0]
+    assert "theirs.label" in told[0]
 
 
 @pytest.mark.parametrize("text", ["__import__", "x.__class__", "a__b", "two words", "./path"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
 import json
 import math
 import os
@@ -17,13 +16,10 @@ from made_up_runs import made_state
 from wrong_content import KINDS, changed, put
 
 from rltrain.cli.train import read_options
-from rltrain.data import pack_state
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
 from rltrain.policies.finding import find_trained
-from rltrain.run.agreement import agree
-from rltrain.run.group import SingleProcess
-from rltrain.storage.checkpoint import Checkpoint, DamagedCheckpoint
+from rltrain.storage.checkpoint import Checkpoint, write_state
 from rltrain.storage.checkpoints import INDEX, save_with_state
 from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.manifest import write_config
@@ -89,20 +85,6 @@ def test_names_of_files_that_are_gone_are_told_once(run):
     assert time.process_time() - began < 20  # Where time grew with the square, it took minutes.
 
 
-def test_a_window_has_no_more_than_a_window_has(run):
-    for length, fits in ((100, True), (101, False)):
-        state = made_state(
-            2,
-            1.0,
-            progress={"iteration": 2, "frames": 9, "window": [(1.0, 2.0, 1.0, 0.0, 0.0)] * length},
-        )
-        (file,) = (run / "checkpoints" / "ranks").glob("2.txt.*")
-        packed = pack_state(state, {})
-        file.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
-        with contextlib.nullcontext() if fits else pytest.raises(DamagedCheckpoint):
-            Checkpoint(run / "checkpoints" / "2.txt").check()
-
-
 def test_what_a_state_says_is_a_line(stub, run):
     """It forges no line of its own, and fills no screen."""
     config = make_plan({**stub.OPTIONS, "seed": 3}, {}).config
@@ -111,8 +93,7 @@ def test_what_a_state_says_is_a_line(stub, run):
     (file,) = (run / "checkpoints" / "ranks").glob("2.txt.*")
     for algorithm in (config.algorithm, "z\n" * 1000):
         state = made_state(2, 1.0, circumstances={"algorithm": algorithm, **said})
-        packed = pack_state(state, {})
-        file.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
+        write_state(file, state, [])
         summary = resumption(Checkpoint(run / "checkpoints" / "2.txt"), config, World(), {}).summary
         assert "\n" not in summary
         assert len(summary) < 2000
@@ -124,36 +105,6 @@ def test_a_return_that_is_no_number_is_never_the_best(run):
         entries[1]["episode_return"] = wrong
         (run / INDEX).write_text(json.dumps(entries))
         assert Run(run, warn=pytest.fail).checkpoint("best").path.name == "1.txt"
-
-
-def test_a_state_is_damaged_or_gone_on_from(stub, run):
-    state = made_state(
-        2,
-        1.0,
-        circumstances={"algorithm": "ppo", "framework": "torch", "seed": 3, "env.mass": 1.5},
-        progress={"iteration": 2, "frames": 9, "window": [(1.0, 2.0, 1.0, 0.0, 0.0)]},
-        ranks=[pack_state({"plugins": {}, "env": None, "library": None}, {})],
-        curricula=[{"level": 2}],
-    )
-    checkpoint = run / "checkpoints" / "2.txt"
-    (file,) = (run / "checkpoints" / "ranks").glob("2.txt.*")
-    options = {**stub.OPTIONS, "checkpoint": str(checkpoint), "seed": -1}
-    config = dataclasses.replace(make_plan(options, {}).config, run_dir=str(run))
-    accepted = 0
-    for each in changed(state):
-        packed = pack_state(each, {})
-        file.write_bytes(b"rltrain state 1\n" + hashlib.sha256(packed).digest() + packed)
-        try:
-            Checkpoint(checkpoint).check()
-        except DamagedCheckpoint:
-            continue
-        accepted += 1
-        with contextlib.suppress(UsageError):  # Any other error fails the test.
-            make_plan(options, {})
-        assert agree(SingleProcess("cpu"), config, None).config.seed >= 0
-        with contextlib.suppress(UsageError):
-            assert resumption(Checkpoint(checkpoint), config, World(), {}).summary
-    assert accepted > 50
 
 
 FILES = [INDEX, "manifest.json", "config.yaml", "agent.yaml", "checkpoints/2.txt", "checkpoints"]

@@ -14,16 +14,15 @@ from pathlib import Path
 from rltrain.builtin.console import shortest
 from rltrain.files.disk import NotWritten
 from rltrain.files.reading import digest, read_bytes, read_text, real
-from rltrain.files.run_files import check_inside
 from rltrain.options.run import RunOptions
 from rltrain.storage import finding
 from rltrain.storage.checkpoint import Checkpoint, states_of
 from rltrain.storage.checkpoints import INDEX, saved_checkpoints
-from rltrain.storage.fitting import check_fields
 from rltrain.storage.manifest import versions
 from rltrain.storage.metrics_file import RunMetrics, read_metrics
 from rltrain.storage.run import Run
 from rltrain.storage.run_folder import RunFolder, check_writable
+from rltrain.storage.run_options import check_inside
 
 __all__ = [
     "INDEX",
@@ -33,7 +32,6 @@ __all__ = [
     "RunFolder",
     "RunMetrics",
     "all_runs",
-    "check_fields",
     "check_inside",
     "check_writable",
     "common_folder",

@@ -13,7 +13,7 @@ from rltrain.builtin.plugin import TRAIN
 from rltrain.config import RunConfig
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError
-from rltrain.files.secrets.hiding import hide_words
+from rltrain.files.secrets import hide_words
 from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec
 from rltrain.terminal import note

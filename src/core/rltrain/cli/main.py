@@ -21,7 +21,7 @@ from rltrain.cli import dialects, train
 from rltrain.cli.help import flags_about, overview
 from rltrain.cli.parser import Loaded, load, make_parser, parse
 from rltrain.errors import RltrainError, UsageError, suggest
-from rltrain.files.secrets.hiding import hide_in_text
+from rltrain.files.secrets import hide_in_text
 from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
 from rltrain.ranks.interrupts import status_of

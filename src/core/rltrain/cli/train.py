@@ -185,10 +185,9 @@ def _options_in(path: str, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options in a --config file; of a run folder's, those that are taken."""
     from rltrain.config import checks
     from rltrain.errors import UsageError
-    from rltrain.files.run_files import read_file, run_folder_of
     from rltrain.options.agent import libraries_of
     from rltrain.plugins.registry import discover
-    from rltrain.trust import take
+    from rltrain.storage.run_options import read_file, run_folder_of, take
 
     run = run_folder_of(path)
     if run is None:

@@ -7,19 +7,15 @@ Who walks what is within them takes no longer than reading its bytes.
 from __future__ import annotations
 
 import collections
-import io
 import json
-import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 DEEPEST = 100
 """Containers in each other. Python's recursion ends at about a thousand calls."""
 MOST = 1_000_000
 """Values, where few bytes may have many: each is counted as often as a walk meets it."""
-LARGEST = 1 << 8192
-"""Of numbers, and more than any. Python shows none of 4,300 digits."""
 _CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
 
 NARROW = (
@@ -42,29 +38,16 @@ class MalformedData(ValueError):
     """Bytes are not what one of this module's functions packed."""
 
 
-class UnsafePickle(pickle.UnpicklingError):
-    """A class or function is named that is not known to be data only."""
-
-
 def check_tree(value: Any, most: int = MOST) -> None:
-    """Check that whoever walks a value, ignorant of what is shared in it, has soon walked it.
+    """Raise ValueError if a value is deeper than `DEEPEST`, contains itself, or has too many parts.
 
-    Each object is looked at once, however often it is met.
-
-    Args:
-        value: what was read.
-        most: values in it.
-
-    Raises:
-        ValueError: it is deeper than `DEEPEST`, contains itself, or has more values.
+    What is shared counts as often as a walk meets it, and is visited once.
     """
     known: dict[int, tuple[int, int]] = {}
 
     def measured(value: Any, depth: int) -> tuple[int, int]:
         """Return how many values there are, and how deep."""
         if not isinstance(value, _CONTAINERS):
-            if isinstance(value, int) and abs(value) >= LARGEST:
-                raise ValueError("a number has thousands of digits")
             return 1, 0
         size, height = known.get(id(value), (0, 0))
         if not size and depth < DEEPEST:
@@ -85,11 +68,7 @@ def check_tree(value: Any, most: int = MOST) -> None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """Return what JSON says.
-
-    Raises:
-        ValueError: it is none, or nested too deeply.
-    """
+    """Return what JSON says; `ValueError` if it is none, or nested too deeply."""
     try:
         found = json.loads(text)
     except RecursionError as error:
@@ -101,13 +80,8 @@ def parse_json(text: str | bytes) -> Any:
 def check_generator(state: Any) -> Any:
     """Return the state of one of numpy's generators, if numpy would read only its own memory.
 
-    numpy takes any position in a generator's numbers, and reads beyond them.
-
-    Args:
-        state: what `BitGenerator.state` or `numpy.random.get_state` has returned.
-
-    Raises:
-        MalformedData: its position is none of the generator's numbers.
+    numpy takes any position in a generator's numbers, and reads beyond them. The state is what
+    `BitGenerator.state` or `numpy.random.get_state` has returned.
     """
     if isinstance(state, Mapping):
         inner = state["state"]
@@ -155,27 +129,3 @@ def dtype_of(name: Any) -> Any:
     if not isinstance(name, str) or not _DTYPE.fullmatch(name):
         raise MalformedData("not what was packed: an array's type")
     return np.dtype(name)
-
-
-def would_run_code(error: UnsafePickle) -> str:
-    """Return the message for a checkpoint that is not data only; the option goes before it."""
-    return f"loading it would run code ({error}). If you trust who wrote it, add --trust."
-
-
-def load_trusted(data: bytes, persistent: Callable[[Any], Any] | None = None) -> Any:
-    """Unpickle data of somebody who is trusted: Python builds whatever it names.
-
-    Args:
-        data: what was pickled.
-        persistent: returns what an id stands for that the pickler wrote in an object's place.
-    """
-    unpickler = _Trusting(io.BytesIO(data))
-    unpickler.persistent = persistent
-    return unpickler.load()
-
-
-class _Trusting(pickle.Unpickler):
-    persistent: Callable[[Any], Any] | None = None
-
-    def persistent_load(self, saved: Any) -> Any:
-        return self.persistent(saved) if self.persistent else super().persistent_load(saved)

@@ -12,9 +12,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-_PART = 1 << 20
-"""In bytes."""
-
 
 class Unreadable(OSError):
     """A file is there, but is not one to read: `strerror` says why, in a few words."""
@@ -24,51 +21,27 @@ class Unreadable(OSError):
 def opened(path: Path, limit: int, within: Path | None = None) -> Iterator[io.BufferedReader]:
     """Open a plain file of at most `limit` bytes, which is in a folder, `within`, links followed.
 
-    Pipes and devices, which could block or never end, are not even opened.
+    Pipes and devices, which could block or never end, are not opened.
     """
-    # O_PATH finds the file without opening it. What is checked is then what is opened, even if
-    # another process exchanges the path in between.
-    found = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    try:
-        here = f"/proc/self/fd/{found}"
-        status = os.fstat(found)
-        if not stat.S_ISREG(status.st_mode):
-            raise Unreadable(errno.EINVAL, "it is no plain file", str(path))
-        if within is not None and not Path(os.readlink(here)).is_relative_to(within.resolve()):
-            raise Unreadable(errno.EXDEV, f"it is a link out of {within}", str(path))
-        if status.st_size > limit:
-            raise _too_large(path, limit)
-        with open(here, "rb") as file:
-            yield file
-    finally:
-        os.close(found)
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable(errno.EINVAL, "it is no plain file", str(path))
+    if within is not None and not real(path).is_relative_to(real(within)):
+        raise Unreadable(errno.EXDEV, f"it is a link out of {within}", str(path))
+    if status.st_size > limit:
+        raise Unreadable(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
+    with path.open("rb") as file:
+        yield file
 
 
 def read_bytes(path: Path, limit: int, within: Path | None = None) -> bytes:
     """Return the bytes of a plain file; see `opened`."""
     with opened(path, limit, within) as file:
-        # Python would take memory for all that it is asked to read. A file may also grow, or
-        # hide its size as those in /proc do.
-        parts = [file.read(os.fstat(file.fileno()).st_size)]
-        while sum(map(len, parts)) <= limit and (more := file.read(_PART)):
-            parts.append(more)
-    content = b"".join(parts)
-    if len(content) > limit:
-        raise _too_large(path, limit)
-    return content
-
-
-def _too_large(path: Path, limit: int) -> Unreadable:
-    return Unreadable(errno.EFBIG, f"it is larger than {limit:,} bytes", str(path))
+        return file.read()
 
 
 def read_text(path: Path, limit: int, within: Path | None = None) -> str:
-    """Return the text of a plain file in UTF-8; see `read_bytes`.
-
-    Raises:
-        Unreadable: as `read_bytes`; or it is no text.
-        OSError: as `open` does.
-    """
+    """Return the text of a plain file in UTF-8; see `opened`."""
     try:
         return read_bytes(path, limit, within).decode()
     except UnicodeDecodeError as error:

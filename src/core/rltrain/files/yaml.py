@@ -27,23 +27,20 @@ _LINES = 6
 _MOST = 10_000
 """Values of a file, those of aliases counted: as many as OmegaConf 2.4 takes."""
 
-_NUMBER = re.compile(r"[-+.]?\d.{2000}")
-"""What YAML may read as a number that Python would not show."""
-
 _TUPLE = re.compile(r"(?<=[:,\[-] )!!python/tuple(?=\s)")
 """The tag that Isaac Lab's and mjlab's own files have where Python had a tuple: it is a list."""
 
 GROUP = "train"
 """Where the whole configuration has the library's options."""
 
-_OUTSIDE = r"\$\{\.{3,}(?P<name>[A-Za-z_][\w.]*)\}"
-"""A reference to what the whole configuration has beside or above the group."""
-_CALL = re.compile(
-    rf"\$\{{(?:resolve_default:(?P<default>[^,{{}}]*),{_OUTSIDE}"
-    rf"|if:{_OUTSIDE.replace('name', 'condition')},(?P<yes>[^,{{}}]*),(?P<no>[^,{{}}]*))\}}"
-)
-"""What IsaacGymEnvs and OmniIsaacGymEnvs compute in references, by functions of their own: their
-`__init__.py` and `hydra_utils.py` register them with OmegaConf."""
+_OUTSIDE = re.compile(r"\$\{\.{3,}([A-Za-z_][\w.]*)\}")
+"""A reference to what the whole configuration has next to or above the group."""
+_RESOLVERS: dict[str, Callable[..., Any]] = {
+    "resolve_default": lambda default, value: default if value == "" else value,
+    "if": lambda condition, yes, no: yes if condition else no,
+}
+"""Functions in references that IsaacGymEnvs and OmniIsaacGymEnvs register with OmegaConf, in
+their `__init__.py` and `hydra_utils.py`."""
 
 
 def load_yaml(path: str, option: str) -> dict[str, Any]:
@@ -51,11 +48,8 @@ def load_yaml(path: str, option: str) -> dict[str, Any]:
 
     OmegaConf reads it, so that `3e-4` is a number, as users of these libraries expect. What is in
     another file of a Hydra configuration is left out.
-
-    Raises:
-        UsageError: the file does not exist, does not parse, or does not hold a mapping.
     """
-    if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
+    if not os.path.isfile(path):
         raise UsageError(f"{option} {path}: {no_file(path)}.")
     if os.path.getsize(path) > LARGEST:
         raise UsageError(f"{option} {path}: it is larger than {LARGEST:,} bytes.")
@@ -137,8 +131,6 @@ def _check_size(text: str) -> None:
             raise ValueError(f"it is nested more than {DEEPEST} deep")
         if total > _MOST:
             raise ValueError(f"it has more than {_MOST:,} values, those of aliases counted")
-        if isinstance(event, yaml.ScalarEvent) and _NUMBER.match(event.value) and event.implicit[0]:
-            raise ValueError("a number has thousands of digits")
 
 
 def in_short(error: Exception) -> str:
@@ -154,20 +146,15 @@ def _read_alone(text: str) -> tuple[dict[str, Any], list[str]]:
     """
     from omegaconf import OmegaConf
 
+    for name, resolver in _RESOLVERS.items():
+        if not OmegaConf.has_resolver(name):
+            OmegaConf.register_new_resolver(name, resolver)
     config = loaded(text)
     is_whole = GROUP in config
-
-    def computed(call: re.Match[str]) -> str:
-        value = OmegaConf.select(config, call["name"] or call["condition"]) if is_whole else None
-        if call["condition"]:
-            return str(call["yes"] if value else call["no"])
-        return str(call["default"] if value in (None, "") else value)
-
-    without_calls = loaded(_CALL.sub(computed, text))
-    whole = without_calls if is_whole else OmegaConf.create({GROUP: without_calls})
-    for reference in re.finditer(_OUTSIDE, text):
-        if OmegaConf.select(whole, reference["name"]) is None:
-            OmegaConf.update(whole, reference["name"], "", force_add=True)
+    whole = config if is_whole else OmegaConf.create({GROUP: config})
+    for name in _OUTSIDE.findall(text):
+        if OmegaConf.select(whole, name) is None:
+            OmegaConf.update(whole, name, "", force_add=True)
     written = OmegaConf.to_container(whole, resolve=False)
     found: Any = OmegaConf.to_container(whole, resolve=True)
     if is_whole:

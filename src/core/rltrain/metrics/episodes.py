@@ -145,6 +145,11 @@ class EpisodeWindow:
         """Whether the window holds at least as many episodes as its size."""
         return self.count >= self._episodes
 
+    def reaches(self, target: float | None) -> bool:
+        """Return whether the mean return of a full window is at least a target."""
+        mean = self.mean_return
+        return target is not None and mean is not None and self.full and mean >= target
+
     @property
     def mean_return(self) -> float | None:
         """Mean return, or None before the first episode ended."""

@@ -7,7 +7,7 @@ from rltrain.config.checks import flag
 from rltrain.config.declare import Group, Scope, naming, scoped
 from rltrain.config.options import DEFAULT_TASK
 from rltrain.files.dotted import flatten, get_dotted, leaves, overlaid, set_dotted
-from rltrain.files.secrets.hiding import hide, hide_in_text, hide_words
+from rltrain.files.secrets import hide, hide_in_text, hide_words
 from rltrain.files.yaml import load_yaml
 from rltrain.options.agent import nested_env, resolve_env
 from rltrain.options.run import RunOptions

@@ -10,7 +10,7 @@ from typing import Any
 
 from rltrain.config import Placement
 from rltrain.config.declare import Scope, scoped
-from rltrain.files.secrets.hiding import hide_in_text
+from rltrain.files.secrets import hide_in_text
 from rltrain.launch import meetings
 from rltrain.options.run import RunOptions
 from rltrain.placement.cluster import find_cluster, join

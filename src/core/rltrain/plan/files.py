@@ -16,8 +16,7 @@ from rltrain.specs import BackendSpec, LibrarySpec
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.checkpoints import INDEX
 from rltrain.storage.finding import CHOICES, find_checkpoint
-from rltrain.storage.limits import over_by
-from rltrain.storage.resume import iterations_left
+from rltrain.storage.resume import iterations_left, over_by
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
 from rltrain.terminal import note, one_line
 from rltrain.types import World

@@ -10,15 +10,14 @@ from rltrain.config import checks
 from rltrain.config.checks import flag
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
-from rltrain.files.run_files import read_file
 from rltrain.options.run import RunOptions, overlay
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import LauncherSpec
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.finding import find_run
 from rltrain.storage.run import Run
+from rltrain.storage.run_options import read_file, take
 from rltrain.terminal import note
-from rltrain.trust import take
 
 _INSTEAD = "To start from a file alone, give --checkpoint FILE and the run's options."
 

@@ -14,7 +14,6 @@ from rltrain.config.checks import flag
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten, get_dotted, leaves, set_dotted
-from rltrain.files.run_files import read_file, run_folder_of
 from rltrain.files.yaml import left_out, load_yaml
 from rltrain.launch.preflight import made_here
 from rltrain.options import agent as agents
@@ -27,7 +26,7 @@ from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.watch.patience import bounded
 from rltrain.specs import GradientSyncSpec, LauncherSpec, LibrarySpec, ObserverSpec, WriterSpec
-from rltrain.trust import check_texts
+from rltrain.storage.run_options import check_texts, read_file, run_folder_of
 
 DEFAULT_WRITERS = ("console", "tensorboard")
 

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 
 from rltrain.files.dotted import leaves
-from rltrain.files.secrets.hiding import hide
+from rltrain.files.secrets import hide
 from rltrain.plan.draft import Plan
 from rltrain.plan.sizes import estimate_memory, number_of_ranks
 from rltrain.plugins.options import make_options

@@ -13,15 +13,14 @@ from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten
 from rltrain.files.reading import real
-from rltrain.files.run_files import read_file, shortened
 from rltrain.options.run import RunOptions
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.storage import finding
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run import Run
+from rltrain.storage.run_options import read_file, shortened, take
 from rltrain.terminal import note
-from rltrain.trust import take
 
 _OPTIONS_OF_OTHERS = ("params/agent.yaml", "../params/agent.yaml")
 """Where Isaac Lab and mjlab put a library's options, seen from the folder of its checkpoints."""

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.files.disk import whole
-from rltrain.files.secrets.hiding import hide_in_text
+from rltrain.files.secrets import hide_in_text
 from rltrain.ranks.board import board_of
 from rltrain.ranks.ending import asked_to_end
 from rltrain.ranks.folders import lacks_room

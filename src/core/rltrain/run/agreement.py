@@ -12,8 +12,7 @@ from rltrain.launch import say
 from rltrain.seeding import draw_seed
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.finding import find_checkpoint
-from rltrain.storage.fitting import is_count
-from rltrain.storage.limits import over_by
+from rltrain.storage.resume import over_by
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 from rltrain.types import ProcessGroup
 
@@ -87,4 +86,4 @@ def _seed(config: RunConfig, checkpoint: Checkpoint | None) -> int:
     # A resumed run keeps the seed that it drew.
     state = checkpoint.state if checkpoint is not None else None
     before = (state or {}).get("circumstances", {}).get("seed")
-    return before if is_count(before) else draw_seed()
+    return before if isinstance(before, int) else draw_seed()

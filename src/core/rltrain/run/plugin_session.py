@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.data import pack_state
 from rltrain.errors import fitting
+from rltrain.files.dotted import get_dotted
 from rltrain.launch import begin_meeting
 from rltrain.metrics.divergence import Trained, check_divergence
 from rltrain.metrics.numbers import Numbers
@@ -22,9 +23,7 @@ from rltrain.run.output import Output, on_disk
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
 from rltrain.storage.checkpoints import save_with_state
-from rltrain.storage.given import agent_for_state
-from rltrain.storage.limits import limit_now
-from rltrain.storage.resume import Resumption, circumstances, iterations_left
+from rltrain.storage.resume import Resumption, agent_for_state, circumstances, iterations_left
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import (
     Arrays,
@@ -218,9 +217,9 @@ class PluginSession:
 
     def result(self, limit: str = "") -> TrainResult:
         if self._solved:
-            self._limit = limit_now("--target-return", self.config)
+            self._limit = f"--target-return {self.config.target_return:g}"
         elif limit and not self._asked_code:
-            self._limit = limit_now(f"agent.{limit}", self.config)
+            self._limit = f"agent.{limit}={get_dotted(self.config.agent, limit, None)}"
         return self._progress.result(
             str(self.run_folder.path),
             self._checkpoint,
@@ -257,9 +256,7 @@ class PluginSession:
         return dataclasses.replace(record, values={**record.values, **counts})
 
     def _check_target(self) -> None:
-        target, window = self.config.target_return, self._progress.window
-        reached = window.mean_return
-        if target is not None and reached is not None and window.full and reached >= target:
+        if self._progress.window.reaches(self.config.target_return):
             self._solved = self.should_stop = True
 
     def _first_result(self, hook: str, kind: str, **arguments: Any) -> Any:

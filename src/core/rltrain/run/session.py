@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rltrain.errors import PluginError, RltrainError, fitting
-from rltrain.files.secrets.hiding import hide, hide_in_text
+from rltrain.files.secrets import hide, hide_in_text
 from rltrain.launch import make_report, say
 from rltrain.metrics.divergence import check_divergence
 from rltrain.ranks.processes import without_copies
@@ -18,8 +18,7 @@ from rltrain.run.plugin_session import PluginSession
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage.checkpoint import Checkpoint
-from rltrain.storage.given import with_kept
-from rltrain.storage.resume import nothing_to_resume, resumption
+from rltrain.storage.resume import nothing_to_resume, resumption, with_kept
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
 

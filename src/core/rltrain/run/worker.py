@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
-from rltrain.files.secrets.hiding import hide_in_text
+from rltrain.files.secrets import hide_in_text
 from rltrain.plan.tasks import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover

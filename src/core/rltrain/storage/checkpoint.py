@@ -14,12 +14,11 @@ from typing import Any
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError
-from rltrain.files.reading import digest, opened, read_bytes
-from rltrain.storage.fitting import check_state
+from rltrain.files.reading import digest, opened
 from rltrain.unpickling import UnsafePickle, would_run_code
 
-_MAGIC, _BEFORE = b"rltrain state 2\n", b"rltrain state 1\n"
-"""The first bytes of a state: now, and when it had one digest and no parts."""
+_MAGIC = b"rltrain state 2\n"
+"""The first bytes of a state."""
 
 _DIGEST, _LENGTH = hashlib.sha256().digest_size, 8
 """Bytes after those: a digest, and the length of what all ranks share."""
@@ -73,24 +72,21 @@ class Checkpoint:
 
     def part(self, rank: int) -> bytes:
         """Return a rank's own part, packed; `LookupError` if there is none."""
-        assert self.state is not None, "who asks has looked"
-        entry = self.state["ranks"][rank]
-        return entry if isinstance(entry, bytes) else next(self._parts([rank]))
+        return next(self._parts([rank]))
 
     def check(self) -> None:
         """Read all of it, one part after the other."""
-        ranks = self.state["ranks"] if self.state is not None else []
-        if ranks and not isinstance(ranks[0], bytes):
-            for _ in self._parts(range(len(ranks))):
-                pass
+        for _ in self._parts(range(len(self.state["ranks"])) if self.state is not None else ()):
+            pass
 
     def _parts(self, ranks: Iterable[int]) -> Iterator[bytes]:
-        assert self._saved is not None
+        if self._saved is None:
+            return
         file, state, begins = self._saved
+        entries = [state["ranks"][rank] for rank in ranks]
         try:
             with opened(file, _memory()) as stream:
-                for rank in ranks:
-                    length, expected = state["ranks"][rank]
+                for rank, (length, expected) in zip(ranks, entries, strict=True):
                     stream.seek(begins[rank])
                     part = stream.read(length)
                     if hashlib.sha256(part).hexdigest() != expected:
@@ -115,36 +111,25 @@ class Checkpoint:
         try:
             packed, begin = self._shared(file)
             state = unpack_state(packed, "cpu", {}, self.trusted)
-            check_state(state)
-            parts = state["ranks"]
-            if any(isinstance(part, bytes) is bool(begin) for part in parts):
-                raise ValueError("its parts are elsewhere")
-            lengths = [length for length, _ in parts] if begin else []
+            lengths = [length for length, _ in state["ranks"]]
             begins = list(itertools.accumulate(lengths, initial=begin))
-            if begin and file.stat().st_size != begins[-1]:
+            if file.stat().st_size != begins[-1]:
                 raise ValueError("it has another length")
         except UnsafePickle as error:
             raise UsageError(f"--checkpoint {self.path}: {would_run_code(error)}") from error
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, TypeError, LookupError) as error:
             raise self._damaged(file.name, error) from error
         return file, state, begins
 
     def _shared(self, path: Path) -> tuple[bytes, int]:
-        """Return what all ranks share, packed, and where their parts begin: 0 if it has them."""
+        """Return what all ranks share, packed, and where their parts begin."""
         with opened(path, _memory()) as file:
             head = file.read(len(_MAGIC) + _DIGEST + _LENGTH)
-            if head.startswith(_MAGIC):
-                length = int.from_bytes(head[-_LENGTH:], "little")
-                if length <= os.fstat(file.fileno()).st_size:
-                    packed = file.read(length)
-                    if head[len(_MAGIC) : -_LENGTH] == _digest(head[-_LENGTH:], packed):
-                        return packed, file.tell()
+            length = int.from_bytes(head[-_LENGTH:], "little")
+            packed = file.read(min(length, os.fstat(file.fileno()).st_size))
+            if head[:-_LENGTH] != _MAGIC + _digest(head[-_LENGTH:], packed):
                 raise ValueError("another digest")
-        contents = read_bytes(path, _memory())
-        packed = contents[len(_BEFORE) + _DIGEST :]
-        if contents[: -len(packed)] != _BEFORE + _digest(packed):
-            raise ValueError("another digest")
-        return packed, 0
+            return packed, file.tell()
 
     def _damaged(self, name: str, error: Exception | None = None) -> DamagedCheckpoint:
         why = getattr(error, "strerror", None) or error
@@ -172,7 +157,7 @@ def write_state(path: Path, shared: Mapping[str, Any], parts: Sequence[bytes]) -
 
 def states_of(checkpoint: Path) -> Iterator[Path]:
     """Yield the states that were saved under a checkpoint's name."""
-    name = re.compile(re.escape(checkpoint.name) + r"\.[0-9a-f]{16}(\.pkl|\.state)")
+    name = re.compile(re.escape(checkpoint.name) + r"\.[0-9a-f]{16}\.state")
     for path in (checkpoint.parent / "ranks").glob(f"{glob.escape(checkpoint.name)}.*"):
         if name.fullmatch(path.name):
             yield path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,6 @@ from rltrain.errors import UsageError
 from rltrain.files.bounds import parse_json
 from rltrain.files.reading import changed_at, read_bytes
 from rltrain.storage.checkpoint import Checkpoint, name_of_state, states_of, write_state
-from rltrain.storage.fitting import is_count, is_file_name, is_number
 from rltrain.storage.run_folder import RunFolder
 
 INDEX = "checkpoints.json"
@@ -33,9 +33,8 @@ def save_with_state(
     """Write a checkpoint and the ranks' state that belongs to it, and return its path. Rank 0 only.
 
     The state goes to `checkpoints/ranks/`, under a name that contains the checkpoint's digest, and
-    has its own: either one that is damaged is noticed. It is written before the checkpoint,
-    so that a checkpoint never lacks its state. A checkpoint of the same name keeps its own state
-    until it is replaced.
+    has its own: damage to either is noticed. It is written first, so that a checkpoint never lacks
+    its state; one of the same name keeps its own state until it is replaced.
 
     Its "ranks" are the parts of all ranks, packed; the index gets its "iteration" and
     "episode_return". Of all checkpoints of the run, `keep` are kept, and the best one.
@@ -92,7 +91,7 @@ def saved_checkpoints(run: Path, warn: Callable[[str], None]) -> list[dict[str, 
     """Return name, iteration and mean return of a run's checkpoints, in the order of saving."""
     try:
         return _index(run)
-    except (OSError, ValueError):
+    except (OSError, ArithmeticError, LookupError, TypeError, ValueError):
         warn(f"{run / INDEX} is damaged: ordering the checkpoints beside it by time.")
     files = [path for path in (run / "checkpoints").glob("*") if path.is_file()]
     entries = []
@@ -107,16 +106,9 @@ def _index(run: Path) -> list[dict[str, Any]]:
         entries = parse_json(read_bytes(run / INDEX, _LARGEST_INDEX, run))
     except FileNotFoundError:
         return []
-    if not isinstance(entries, list):
-        raise ValueError("no list of checkpoints")
-    for entry in entries:
-        if not isinstance(entry, dict) or not is_file_name(entry.get("name")):
-            raise ValueError("an entry without a file's name")
-        iteration = entry.get("iteration")
-        if not (
-            is_number(entry.get("episode_return")) and (iteration is None or is_count(iteration))
-        ):
-            raise ValueError("an entry without numbers")
+    for name in (entry["name"] for entry in entries):
+        if os.path.basename(name) != name or name in ("", ".", "..") or "\0" in name:
+            raise ValueError("a name that leads elsewhere")
     return [_entry(entry["name"], entry) for entry in entries]
 
 

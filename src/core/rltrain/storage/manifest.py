@@ -24,7 +24,7 @@ from rltrain.errors import UsageError
 from rltrain.files.bounds import parse_json
 from rltrain.files.dotted import flatten
 from rltrain.files.reading import read_text
-from rltrain.files.secrets.hiding import hide, hide_words, without_secrets
+from rltrain.files.secrets import hide, hide_words, without_secrets
 from rltrain.plugins.installed import Installed
 from rltrain.seeding import SeedPlan
 from rltrain.storage.run_folder import RunFolder

@@ -2,8 +2,8 @@
 
 Every run has it, whatever writers are chosen. A line says in "record" what it is: "started",
 "scalars", "checkpoint", "media", "warning" or "ended". Paths are relative to the run folder. NaN
-and infinity are null. Ranks that start again in the same run folder add a line "started", and do
-once more the iterations after their checkpoint: the later lines count.
+and infinity are null. Ranks that start again in the same run folder add a line "started", and
+repeat the iterations after their checkpoint: the later lines count.
 """
 
 from __future__ import annotations
@@ -14,16 +14,14 @@ import datetime
 import json
 import math
 import os
-import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from rltrain.errors import UsageError, in_a_line
 from rltrain.files.reading import read_bytes
 from rltrain.records import CheckpointSaved, Media, Record, RunEnded, RunStarted, Scalars, Warned
-from rltrain.storage.fitting import check_fields
 from rltrain.terminal import finite
 
 METRICS = "metrics.jsonl"
@@ -31,18 +29,15 @@ METRICS = "metrics.jsonl"
 _LARGEST = 1 << 30
 """Bytes of a file that is read: a million iterations with twenty values each."""
 
-_KINDS = {
-    Scalars: "scalars",
-    CheckpointSaved: "checkpoint",
-    Media: "media",
-    Warned: "warning",
-    RunEnded: "ended",
+_KINDS: dict[str, type[Any]] = {
+    "scalars": Scalars,
+    "checkpoint": CheckpointSaved,
+    "media": Media,
+    "warning": Warned,
+    "ended": RunEnded,
 }
 """What a line says in "record"; its keys are the attributes of the record, but for these:"""
 _KEYS = {"episode_return": "return", "episode_length": "length", "success_rate": "success"}
-_ATTRIBUTES = {key: name for name, key in _KEYS.items()}
-
-RecordT = TypeVar("RecordT", Scalars, CheckpointSaved, Media, Warned, RunEnded)
 
 
 @dataclass(frozen=True)
@@ -79,27 +74,24 @@ class RunMetrics:
     """Likewise."""
     warnings: list[Warned] = field(default_factory=list)
     ended: RunEnded | None = None
-    """None if the run goes on, or was killed."""
+    """None if the run still trains, or was killed."""
 
 
 class MetricsFile:
-    """Writes the file, on rank 0. Lines with scalars are collected for an interval, in seconds."""
+    """Writes the file, on rank 0."""
 
-    def __init__(self, run: Path, interval: float = 1.0) -> None:
-        self._run, self._path, self._interval = run, run / METRICS, interval
-        self._waiting, self._written_at = b"", -math.inf
+    def __init__(self, run: Path) -> None:
+        self._run, self._path = run, run / METRICS
 
     def write(self, record: Record) -> None:
-        """Write a record's line. Scalars of short iterations wait for those of the next ones."""
+        """Add a record's line."""
+        is_first = isinstance(record, RunStarted)
         line = _started(record) if isinstance(record, RunStarted) else _line(record, self._run)
-        self._waiting += _text(line)
-        if not isinstance(record, Scalars) or time.monotonic() - self._written_at >= self._interval:
-            lines, self._waiting, self._written_at = self._waiting, b"", time.monotonic()
-            with self._path.open("a+b") as file:
-                if file.seek(0, os.SEEK_END):
-                    file.seek(-1, os.SEEK_END)
-                    lines = lines if file.read() == b"\n" else b"\n" + lines  # A rank was killed.
-                file.write(lines)
+        text = json.dumps(finite(line), allow_nan=False) + "\n"
+        with self._path.open("a") as file:
+            if is_first and file.tell():  # The last rank 0 may have been killed within a line.
+                text = f"\n{text}"
+            file.write(text)
 
 
 def read_metrics(run: Path) -> RunMetrics:
@@ -107,47 +99,60 @@ def read_metrics(run: Path) -> RunMetrics:
 
     A line that is half written is passed over.
     """
-    lines = list(_lines(run))
     try:
-        return _read_lines(run, lines)
-    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        text = read_bytes(run / METRICS, _LARGEST, run)
+    except OSError as error:
+        raise UsageError(
+            f"{run / METRICS}: {error.strerror or error}. {run} is no run folder."
+        ) from error
+    try:
+        return _read_lines(run, _parsed(text))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         raise UsageError(
             f"{run / METRICS}: is damaged ({in_a_line(error):.200}). Leave this run out."
         ) from error
 
 
-def _read_lines(run: Path, lines: list[dict[str, Any]]) -> RunMetrics:
-    first = next((_read_started(line) for line in lines if line["record"] == "started"), None)
-    if first is None:
-        raise UsageError(f"{run / METRICS}: the file is damaged: no line says what the run is.")
+def _parsed(text: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the lines that are whole."""
+    for line in text.splitlines():
+        with contextlib.suppress(ValueError, RecursionError):
+            found = json.loads(line)
+            if isinstance(found, dict) and found.get("record") in ("started", *_KINDS):
+                yield found
+
+
+def _read_lines(run: Path, lines: Iterable[dict[str, Any]]) -> RunMetrics:
+    first: Started | None = None
     scalars: list[Scalars] = []
-    checkpoints: dict[str, CheckpointSaved] = {}
-    media: dict[str, Media] = {}
+    by_path: dict[str, CheckpointSaved | Media] = {}
     warnings: list[Warned] = []
-    ended, later = None, 0.0
+    ended: RunEnded | None = None
+    later = 0.0
     for line in lines:
-        if "path" in line:
-            line["path"] = str(run / line["path"])
-        if "seconds" in line:
-            line["seconds"] += later
-        match line["record"]:
-            case "started":
-                ended, later = None, (_read_started(line).time - first.time).total_seconds()
-            case "scalars":
-                while scalars and scalars[-1].iteration >= line["iteration"]:
+        if line["record"] == "started":
+            started = _read_started(line)
+            first = first or started
+            ended, later = None, (started.time - first.time).total_seconds()
+            continue
+        record = _read(line, run, later)
+        match record:
+            case Scalars():
+                while scalars and scalars[-1].iteration >= record.iteration:
                     scalars.pop()
-                scalars.append(_read(Scalars, line))
-            case "checkpoint":
-                checkpoints.pop(line["path"], None)
-                checkpoints[line["path"]] = _read(CheckpointSaved, line)
-            case "media":
-                media.pop(line["path"], None)
-                media[line["path"]] = _read(Media, line)
-            case "warning":
-                warnings.append(_read(Warned, line))
-            case "ended":
-                ended = _read(RunEnded, line)
-    return RunMetrics(first, scalars, [*checkpoints.values()], [*media.values()], warnings, ended)
+                scalars.append(record)
+            case CheckpointSaved() | Media():
+                by_path.pop(record.path, None)
+                by_path[record.path] = record
+            case Warned():
+                warnings.append(record)
+            case RunEnded():
+                ended = record
+    if first is None:
+        raise ValueError("no line says what the run is")
+    checkpoints = [each for each in by_path.values() if isinstance(each, CheckpointSaved)]
+    media = [each for each in by_path.values() if isinstance(each, Media)]
+    return RunMetrics(first, scalars, checkpoints, media, warnings, ended)
 
 
 def _started(record: RunStarted) -> dict[str, Any]:
@@ -157,51 +162,35 @@ def _started(record: RunStarted) -> dict[str, Any]:
         "iterations": record.iteration.iterations if record.iteration else None,
         "time": datetime.datetime.now().astimezone().isoformat(timespec="milliseconds"),
     }
-    fields = [each.name for each in dataclasses.fields(Started)]
-    return {"record": "started", **{name: given[name] for name in fields}}
+    return {"record": "started"} | {each.name: given[each.name] for each in fields(Started)}
 
 
 def _line(record: Record, run: Path) -> dict[str, Any]:
-    line = {"record": _KINDS[type(record)]}
+    (kind,) = (name for name, cls in _KINDS.items() if isinstance(record, cls))
+    line = {"record": kind}
     for name, value in dataclasses.asdict(record).items():
         line[_KEYS.get(name, name)] = os.path.relpath(value, run) if name == "path" else value
     return line
 
 
-def _text(line: Mapping[str, Any]) -> bytes:
-    return (json.dumps(finite(line), allow_nan=False) + "\n").encode()
-
-
-def _lines(run: Path) -> Iterator[dict[str, Any]]:
-    """Yield the lines of a run's file that are whole."""
-    try:
-        text = read_bytes(run / METRICS, _LARGEST, run)
-    except OSError as error:
-        raise UsageError(
-            f"{run / METRICS}: {error.strerror or error}. {run} is no run folder."
-        ) from error
-    for line in text.splitlines():
-        with contextlib.suppress(ValueError, RecursionError):
-            found = json.loads(line)
-            if isinstance(found, dict) and "record" in found:
-                yield found
-
-
 def _read_started(line: Mapping[str, Any]) -> Started:
-    names = [each.name for each in dataclasses.fields(Started) if each.name != "time"]
-    given = {name: line[name] for name in names}
-    check_fields(Started, given)
-    return Started(time=datetime.datetime.fromisoformat(line["time"]), **given)
+    given = {each.name: line[each.name] for each in fields(Started)}
+    return Started(**given | {"time": datetime.datetime.fromisoformat(line["time"])})
 
 
-def _read(kind: type[RecordT], line: Mapping[str, Any]) -> RecordT:
-    names = [each.name for each in dataclasses.fields(kind)]
-    given = {_ATTRIBUTES.get(key, key): value for key, value in line.items()}
-    given = {name: given[name] for name in names if name in given}
-    check_fields(kind, given)
-    for name, value in given.items():
-        if isinstance(value, list):
-            given[name] = tuple(value)
+def _read(line: Mapping[str, Any], run: Path, later: float) -> Any:
+    """Return a line's record; `later` are seconds between the first start and its own."""
+    kind = _KINDS[line["record"]]
+    given: dict[str, Any] = {}
+    for name in (each.name for each in fields(kind) if _KEYS.get(each.name, each.name) in line):
+        value = line[_KEYS.get(name, name)]
+        if name == "path":
+            value = str(run / value)
+        elif name == "seconds":
+            value += later
+        elif isinstance(value, list):
+            value = tuple(value)
         elif isinstance(value, dict):
-            given[name] = {key: math.nan if x is None else x for key, x in value.items()}
+            value = {key: math.nan if x is None else x for key, x in value.items()}
+        given[name] = value
     return kind(**given)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
+import json
 import socket
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from rltrain.data import unpack_state
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten
-from rltrain.files.secrets.hiding import hide
+from rltrain.files.dotted import flatten, get_dotted, leaves, set_dotted
+from rltrain.files.secrets import hide
+from rltrain.metrics.episodes import EpisodeWindow
 from rltrain.storage.checkpoint import Checkpoint
-from rltrain.storage.given import given_anew
+from rltrain.storage.run_options import shortened
 from rltrain.types import Arrays, World
 from rltrain.unpickling import UnsafePickle, would_run_code
 
@@ -84,6 +89,59 @@ def iterations_left(total: int, done: int) -> int:
             "no iterations are left. Iterations before the checkpoint count: give a larger number."
         )
     return total - done
+
+
+def over_by(checkpoint: Checkpoint, config: RunConfig, iterations: int | None) -> str:
+    """Return the limit (option and value) that a checkpoint's run has reached; "" if none."""
+    state = checkpoint.state
+    # From a checkpoint of another algorithm, such as a teacher's, iterations start at 0.
+    if state is None or state["circumstances"].get("algorithm") != config.algorithm:
+        return ""
+    if iterations and state["iteration"] >= iterations:
+        return f"--max-iterations {iterations}"
+    window = EpisodeWindow(state["progress"]["window"])
+    return (
+        f"--target-return {config.target_return:g}" if window.reaches(config.target_return) else ""
+    )
+
+
+def agent_for_state(config: RunConfig) -> Any:
+    """Return the library's options as data, without secrets, for the state of a checkpoint."""
+    return json.loads(json.dumps(hide(dict(config.agent)), default=repr))
+
+
+def given_anew(config: RunConfig, before: Mapping[str, Any] | None) -> dict[str, str]:
+    """Return what counts over a checkpoint: by key in `config.agent`, how it is said.
+
+    If the options of the run that wrote it are not known, overrides count, and no file, which may
+    well be that run's own.
+    """
+    now = agent_for_state(config)
+    values = {
+        key: (get_dotted(before, key, None), get_dotted(now, key, None)) for key in config.given
+    }
+    return {
+        key: f"agent.{key} {f'{shortened(old)} -> ' if before else ''}{shortened(new)}"
+        for key, (old, new) in values.items()
+        if (old != new if before else config.given[key])
+    }
+
+
+def with_kept(
+    config: RunConfig, before: Mapping[str, Any], anew: Collection[str], restored: Collection[str]
+) -> RunConfig:
+    """Return a run that keeps the run before's `restored` options: numbers, no code.
+
+    What is given `anew` is not among them; see `rltrain.specs.LibrarySpec.restored`.
+    """
+    agent = copy.deepcopy(dict(config.agent))
+    for key, value in leaves(before):
+        each = value if isinstance(value, list) else [value]
+        kept = key not in anew and any(fnmatchcase(key, pattern) for pattern in restored)
+        kept &= all(isinstance(number, (int, float)) for number in each)
+        if kept and isinstance(get_dotted(agent, key.rpartition(".")[0]), dict):
+            set_dotted(agent, key, value)
+    return dataclasses.replace(config, agent=agent)
 
 
 def nothing_to_resume(config: RunConfig) -> Resumption:

@@ -140,12 +140,6 @@ class Run:
         """Return what `checkpoint` does, or None."""
         return self._last_sound(_chosen(saved_checkpoints(self.path, self._warn), which))
 
-    def ends_with(self, checkpoint: Checkpoint) -> bool:
-        """Return whether a checkpoint is the newest one that is not damaged."""
-        entries, name = saved_checkpoints(self.path, self._warn), checkpoint.path.name
-        names = [entry["name"] for entry in entries]
-        return name in names and self._last_sound(entries[names.index(name) + 1 :]) is None
-
     def _last_sound(self, entries: Sequence[Mapping[str, Any]]) -> Checkpoint | None:
         """Return the last of these checkpoints that is there and not damaged."""
         for checkpoint in self._present(entries[::-1]):

@@ -296,7 +296,6 @@ BOMBS = {
     "a Counter of a range": global_name("collections", "Counter") + RANGE + b"\x85R.",
     "a list of itself": b"\x80\x04]\x94h\x00a.",
     "deep": b"\x80\x04" + b"(" * 100_000 + b"t" * 100_000 + b".",
-    "a number of digits": b"\x80\x04\x8b" + struct.pack("<I", 100_000) + b"\x01" * 100_000 + b".",
     "a number as bytes": b"\x80\x04"
     + global_name("numpy._core.numeric", "_frombuffer")
     + (b"(\x8a\x06" + (10**12).to_bytes(6, "little"))

@@ -190,7 +190,7 @@ def test_what_failed_is_sent_when_the_tracker_is_back_and_said_once(tmp_path, ca
     assert tracker.frames == [32 * iteration for iteration in range(1, 200)]
     assert tracker.calls[-1] == ("finish", "finished")
     assert lines(capsys) == [
-        "rltrain: mine: http://me:(hidden)@host is gone: training goes on, and what is recorded "
+        "rltrain: mine: http://(hidden)@host is gone: training goes on, and what is recorded "
         "is sent later"
     ]
 

@@ -1,1 +1,0 @@
-"""Secrets: which they are, and how they are kept out of what is written."""
