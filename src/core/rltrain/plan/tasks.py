@@ -78,7 +78,7 @@ def _of_module(task: str, suites: Sequence[SuiteSpec], registry: Registry) -> st
     """Return the tasks of the module that a task names, or is; "" for more than can be read."""
     find_modules_here()
     module = task.partition(":")[0]
-    answers = registry.ask(suites, lambda spec: spec.unimported and spec.unimported(module))
+    answers = registry.ask(suites, lambda spec: spec.unimported and [*spec.unimported(module)])
     found = [each for _, names in answers for each in names]
     return f" {module} has {', '.join(found)}." if 0 < len(found) <= _LISTED else ""
 
@@ -87,9 +87,11 @@ def _known(task: str, suites: Sequence[SuiteSpec], registry: Registry) -> list[s
     """Return the names that may be meant: those in the module that the user names, or all."""
     module, named, _ = task.partition(":")
     asked = module if named else None
-    answers = registry.ask(suites, lambda spec: spec.unimported and spec.unimported(asked))
+    answers = registry.ask(suites, lambda spec: spec.unimported and [*spec.unimported(asked)])
     told = [each for _, names in answers for each in names]
-    known = [each for _, names in registry.ask(suites, lambda spec: spec.tasks()) for each in names]
+    known = [
+        each for _, names in registry.ask(suites, lambda spec: [*spec.tasks()]) for each in names
+    ]
     return (told or known) if named else known + told
 
 

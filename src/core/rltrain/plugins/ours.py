@@ -5,9 +5,9 @@ from __future__ import annotations
 COMMANDS = {
     "doctor": "rltrain-doctor",
     "new": "rltrain-devkit",
-    **dict.fromkeys(("play", "evaluate", "export"), "rltrain-play"),
+    **dict.fromkeys(("tasks", "play", "evaluate", "export"), "rltrain-play"),
     **dict.fromkeys(("report", "scale"), "rltrain-report"),
-    "complete": "rltrain-devkit",
+    **dict.fromkeys(("check", "complete"), "rltrain-devkit"),
 }
 """The distribution of each command, in the order in which commands are listed."""
 
