@@ -248,17 +248,6 @@ def test_a_dry_run_prints_the_plan_and_starts_nothing(dry, stub, tmp_path):
     assert list((tmp_path / "work").iterdir()) == []
 
 
-def test_a_dry_run_says_which_layer_sets_an_option(dry, cli, tmp_path):
-    file = tmp_path / "run.yaml"
-    file.write_text("seed: 1\nnum_envs: 9\nagent: {learn.steps: 5}\n")
-    words = ("--config", str(file), "--num-envs", "3", "env.gravity=2", "+agent.own=1")
-    (row,) = (line for line in dry(*words).splitlines() if line.startswith("set by"))
-    typed, read = row.removeprefix("set by").strip().split("; ")
-    assert typed.startswith("the command line: ")
-    assert {"num_envs", "env.gravity", "agent.own"} < set(typed.partition(": ")[2].split(", "))
-    assert read == f"--config {file}: seed, agent.learn.steps"
-
-
 def test_a_run_trains(cli, stub, tmp_path):
     status, _out, err = cli(*STUB, "--writer", "notes", "--log-root", "out")
     assert (status, err) == (0, "")
