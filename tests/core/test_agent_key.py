@@ -8,7 +8,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
-from rltrain.plan.libraries import choose_agent, get_library
+from rltrain.plan.choices import choose_agent, get_library
 from rltrain.plugins.registry import discover
 from rltrain.types import TaskInfo
 

@@ -248,17 +248,6 @@ def test_a_dry_run_prints_the_plan_and_starts_nothing(dry, stub, tmp_path):
     assert list((tmp_path / "work").iterdir()) == []
 
 
-def test_a_dry_run_says_which_layer_sets_an_option(dry, cli, tmp_path):
-    file = tmp_path / "run.yaml"
-    file.write_text("seed: 1\nnum_envs: 9\nagent: {learn.steps: 5}\n")
-    words = ("--config", str(file), "--num-envs", "3", "env.gravity=2", "+agent.own=1")
-    (row,) = (line for line in dry(*words).splitlines() if line.startswith("set by"))
-    typed, read = row.removeprefix("set by").strip().split("; ")
-    assert typed.startswith("the command line: ")
-    assert {"num_envs", "env.gravity", "agent.own"} < set(typed.partition(": ")[2].split(", "))
-    assert read == f"--config {file}: seed, agent.learn.steps"
-
-
 def test_a_run_trains(cli, stub, tmp_path):
     status, _out, err = cli(*STUB, "--writer", "notes", "--log-root", "out")
     assert (status, err) == (0, "")
@@ -303,13 +292,13 @@ def help_of(capsys, *words):
 def test_the_first_help_lists_the_commands(cli, words):
     status, out, _ = cli(*words)
     named = {line.split()[0] for line in out.splitlines() if re.match("  [a-z]+  ", line)}
-    assert (status, named >= {"train", "tasks", "plugins"}) == (0, True)
+    assert (status, named >= {"train", "plugins"}) == (0, True)
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["plugins"], ["tasks"]])
+@pytest.mark.parametrize("command", [[], ["train"], ["plugins"]])
 def test_all_help_names_every_flag(capsys, command):
     out = help_of(capsys, *command, "--help-all")
-    assert ("--json" if command in (["plugins"], ["tasks"]) else "--master-port") in out
+    assert ("--json" if command == ["plugins"] else "--master-port") in out
 
 
 def test_help_leaves_out_what_few_need_and_says_so(capsys):
@@ -356,9 +345,9 @@ def test_every_switch_takes_true_or_false(name):
 
 
 def test_switches_of_a_command_take_them_too_and_no_word_that_follows():
-    assert read("tasks", "--json", "True")[0].json is True
-    assert read("tasks", "--json=False")[0].json is False
-    assert read("tasks", "--json", "word")[0].words == ["word"]
+    assert read("plugins", "--json", "True")[0].json is True
+    assert read("plugins", "--json=False")[0].json is False
+    assert read("plugins", "--json", "word")[0].name == "word"
 
 
 def test_plugins_are_listed_with_what_is_wrong(cli, site):
@@ -390,97 +379,6 @@ def test_plugins_are_listed_even_if_none_is_ready(cli, monkeypatch):
     status, out, _err = cli("plugins")
     assert status == 0
     assert "not in RLTRAIN_PLUGINS" in out
-
-
-TASKS = """
-import dataclasses
-from rltrain.errors import UsageError
-from rltrain.hookspecs import hookimpl
-from rltrain.specs import SuiteSpec
-from rltrain.types import ArrayInfo, TaskInfo
-
-GROUPS = {"policy": ArrayInfo((48,)), "camera": ArrayInfo((32, 40, 3), "uint8")}
-SEEN = TaskInfo("Seen-v0", "discrete", 64, 100, observations=GROUPS, actions=(5,))
-
-def describe(task, env):
-    if task == "Broken-v0":
-        raise UsageError("It needs a robot.")
-    if task == "Raises-v0":
-        raise RuntimeError("no\\ndisplay")
-    return {"Seen-v0": SEEN, "Open-v0": TaskInfo("Open-v0", "continuous")}.get(task)
-
-def tuned(task, library, algorithm):
-    return {"learn": {"iterations": 7}, "model": {}} if task.name == "Seen-v0" else None
-
-@hookimpl
-def rltrain_provides():
-    names = ["Seen-v0", "Open-v0", "Broken-v0", "Raises-v0"]
-    facts = {"describe": describe, "tasks": lambda: names, "tuned": tuned}
-    return [SuiteSpec(name="seen", factory="stub_parts:StubSuite", frameworks=("numpy",), **facts)]
-"""
-
-
-def test_tasks_are_listed_with_spaces_libraries_and_tuned_options(cli, site):
-    site.install("seen-suite", TASKS)
-    assert cli("tasks", "--suite", "seen") == (
-        0,
-        "SUITE  TASK     OBSERVATIONS               ACTIONS     LIBRARIES\n"
-        "seen   Seen-v0  policy 48, camera 32x40x3  discrete 5  stub*\n"
-        "seen   Open-v0  ?                          continuous  stub\n"
-        "\n* has options that were tuned for the task.\n"
-        "\n2 more cannot be made here; --json says why.\n",
-        "",
-    )
-
-
-def test_tasks_are_found_by_words_in_their_names(cli, site):
-    site.install("seen-suite", TASKS)
-    listed = cli("tasks", "--suite", "seen", "V0", "open")[1].splitlines()
-    assert [line.split()[1] for line in listed] == ["TASK", "Open-v0"]
-    status, out, err = cli("tasks", "open", "seen")
-    assert (status, out) == (2, "")
-    assert "tasks open seen: no task has that in its name." in err
-
-
-def test_listing_tasks_leaves_no_files_of_simulators(cli, site, monkeypatch, tmp_path):
-    logging = TASKS.replace("lambda: names", "lambda: open('LOG.TXT', 'w') and names")
-    site.install("seen-suite", logging)
-    monkeypatch.chdir(tmp_path)
-    assert cli("tasks", "--suite", "seen")[0] == 0
-    assert not (tmp_path / "LOG.TXT").exists()
-
-
-def test_on_a_terminal_a_task_is_a_line(cli, site, monkeypatch):
-    site.install("seen-suite", TASKS)
-    monkeypatch.setenv("COLUMNS", "60")
-    _, out, _ = cli("tasks", "--suite", "seen", "seen")
-    assert "seen   Seen-v0  policy 48, camera ...  discrete 5  stub*\n" in out
-
-
-def test_tasks_as_json(cli, site):
-    site.install("seen-suite", TASKS)
-    status, out, _err = cli("tasks", "--suite", "seen", "--json")
-    seen, opened, broken, raises = json.loads(out)
-    assert status == 0
-    assert seen["observations"]["camera"] == {"shape": [32, 40, 3], "dtype": "uint8"}
-    assert (seen["action"], seen["actions"], seen["max_episode_length"]) == ("discrete", [5], 100)
-    assert (opened["observations"], opened["actions"], opened["tuned"]) == (None, None, [])
-    assert broken.keys() == seen.keys()
-    assert (broken["task"], broken["reason"]) == ("Broken-v0", "It needs a robot.")
-    assert "its describe() raises RuntimeError: no display." in raises["reason"]
-
-
-def test_tasks_of_all_suites_are_listed(cli, site, monkeypatch):
-    site.install("seen-suite", TASKS)
-    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-stub,seen-suite")
-    _status, out, _err = cli("tasks")
-    assert {line.split()[0] for line in out.splitlines() if "v0" in line} >= {"seen", "stubs"}
-
-
-def test_tasks_of_an_unknown_suite_are_refused(cli):
-    status, _out, err = cli("tasks", "--suite", "stub")
-    assert status == 2
-    assert "Did you mean 'stubs'?" in err
 
 
 @pytest.mark.parametrize("line", ["--help", "plugins", "plugins --json", "--num-env 3"])
@@ -534,7 +432,7 @@ def run(words):
     except BaseException: raise ValueError("invalid matrix") from None
 sys.modules[main.__module__]._run = run
 mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
-sys.exit(guarded(lambda: main(["tasks"]), mask))
+sys.exit(guarded(lambda: main(["plugins"]), mask))
 """
     words = [sys.executable, "-c", script]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)

@@ -184,7 +184,7 @@ def test_only_an_applicable_library_extra_is_a_range(site, requirement):
         ("raise SystemExit('not on this machine')", "SystemExit: not on this machine"),
         ("raise GeneratorExit('not now')", "GeneratorExit: not now"),
         (writer("x") + "\n@hookimpl\ndef rltrain_provide(): ...", "rltrain_provide"),
-        (writer("x").replace("@hookimpl", ""), "mark rltrain_provides with @rltrain.hookimpl"),
+        (writer("x").replace("@hookimpl", ""), "which has no rltrain_provides: name the module"),
         (writer("x").replace("return [", "return ['a string', "), "got 'a string'"),
         (writer("x").replace("rltrain_provides()", "rltrain_provides(session)"), "session"),
         (writer("x").replace("return [", "yield from ["), None),
@@ -367,7 +367,7 @@ def test_a_good_plugin_is_chosen(site):
     ("cls", "message"),
     [
         (Lacks, r"implement rltrain_write with @rltrain\.hookimpl"),
-        (Unmarked, r"mark rltrain_write with @rltrain\.hookimpl"),
+        (Unmarked, r"implement rltrain_write with @rltrain\.hookimpl"),
         (Misspelled, "rltrain_shut_down"),
         (WrongArguments, "records"),
         (WrapsWithoutYield, "but function is not a generator function"),
@@ -388,19 +388,10 @@ class Answering:
     def rltrain_train(self): ...
 
 
-@pytest.mark.parametrize(
-    ("cls", "message"),
-    [
-        (
-            Answering,
-            r"rltrain_train: another plugin answers: wrap it, with @rltrain.hookimpl\(wrap",
-        ),
-        (type("Nothing", (), {}), "it implements no hook with @rltrain.hookimpl"),
-    ],
-)
-def test_an_observer_answers_for_no_other_plugin(site, cls, message):
+def test_an_observer_answers_for_no_other_plugin(site):
+    message = r"rltrain_train: another plugin answers: wrap it, with @rltrain.hookimpl\(wrap"
     with pytest.raises(PluginError, match=message):
-        RunPlugins().choose(spec_of(cls, ObserverSpec))
+        RunPlugins().choose(spec_of(Answering, ObserverSpec))
 
 
 @pytest.mark.parametrize("factory", ["no_such_module:Name", "rltrain.plugins.registry:NoSuchClass"])
@@ -481,23 +472,6 @@ def test_each_plugin_is_called_even_if_one_raises():
 
 def test_load_object_imports_what_an_import_string_names():
     assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec
-
-
-def test_a_string_instead_of_a_tuple_is_named(site):
-    site.install(
-        "texty",
-        """
-        from rltrain import hookimpl
-        from rltrain.specs import LauncherSpec
-
-        @hookimpl
-        def rltrain_provides():
-            return [LauncherSpec(name="texty", factory="a:B", frameworks=("torch"))]
-        """,
-    )
-    (record,) = [record for record in discover().records if record.name == "texty"]
-    assert record.status == "broken"
-    assert "texty: frameworks must be a tuple, such as ('torch',)" in record.reason
 
 
 def test_an_import_string_without_a_colon_is_named():

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from rltrain.errors import UsageError
-from rltrain.plan.tasks import find_modules_here, find_task, having
+from rltrain.plan.choices import find_modules_here, find_task, having
 from rltrain.plugins import registry
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo

@@ -13,8 +13,8 @@ from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten
 from rltrain.files.reading import digest
 from rltrain.options.run import RunOptions
+from rltrain.plan.files import with_options_of_run
 from rltrain.plan.resolve import make_plan
-from rltrain.plan.resuming import with_options_of_run
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
 from rltrain.storage.checkpoints import save_with_state

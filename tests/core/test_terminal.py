@@ -105,9 +105,7 @@ def hostile_plugin(site) -> None:
     site.install("failing", f"raise RuntimeError({text!r})")
 
 
-@pytest.mark.parametrize(
-    "words", [["plugins"], ["tasks"], ["plugins", "--json"], ["doctor", "--no-ranks"]]
-)
+@pytest.mark.parametrize("words", [["plugins"], ["plugins", "--json"], ["doctor", "--no-ranks"]])
 def test_a_plugins_words_are_plain(stub, site, capsys, words):
     hostile_plugin(site)
     main(words)

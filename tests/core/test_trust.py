@@ -23,8 +23,8 @@ from rltrain.config.options import Unset
 from rltrain.errors import UsageError
 from rltrain.files.dotted import set_dotted, texts
 from rltrain.options.run import RunOptions
+from rltrain.plan.files import with_options_of_run
 from rltrain.plan.resolve import make_plan
-from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import find_trained

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 import rltrain_devkit
-from rltrain.plugins.contract import breaches
 from rltrain.specs import KINDS, GradientSyncSpec
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, RunPlugins
 
 PAGE = (Path(__file__).parents[2] / "docs" / "kinds.md").read_text()
 
@@ -38,7 +37,8 @@ def test_the_row_of_a_kind_names_what_its_class_must_have(kind):
 
 
 def test_the_gradient_sync_keeps_the_contract():
-    assert not [*breaches(code("gradient_sync")["MeanSync"], GradientSyncSpec.requires)]
+    sync = code("gradient_sync")["MeanSync"]()
+    RunPlugins().register(sync, "mean", requires=GradientSyncSpec.requires)
 
 
 def test_the_observer_adds_its_number_to_the_metrics(tmp_path, scalars):

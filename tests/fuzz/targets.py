@@ -29,7 +29,7 @@ from rltrain.nodes.line import parse_message
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.placement.cluster import find_cluster
-from rltrain.plan.resuming import with_options_of_run
+from rltrain.plan.files import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import options_of_run
 from rltrain.storage.checkpoint import Checkpoint, name_of_state

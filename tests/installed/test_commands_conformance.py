@@ -11,6 +11,7 @@ from rltrain_devkit import CommandConformance
 pytestmark = pytest.mark.long
 
 CALLS = {
+    "check": {"needs": ["console"], "refuses": ["consoel"]},
     "complete": {},
     "doctor": {"refuses": ["--backend", "glu"]},
     "evaluate": {"needs": ["gone"], "refuses": ["gone"]},
@@ -20,6 +21,7 @@ CALLS = {
     "play": {"needs": ["gone"], "refuses": ["gone"]},
     "report": {"needs": ["gone"], "refuses": ["gone"]},
     "scale": {"needs": ["--ranks", "1", "2"], "refuses": ["--ranks", "none"]},
+    "tasks": {"refuses": ["--suite", "none"]},
 }
 
 for name, call in CALLS.items():

@@ -14,8 +14,8 @@ from test_trust import HOSTILE, plant
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
 from rltrain.files.dotted import texts
+from rltrain.plan.files import with_options_of_run
 from rltrain.plan.resolve import make_plan
-from rltrain.plan.resuming import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.finding import find_trained
 from rltrain.specs import LibrarySpec

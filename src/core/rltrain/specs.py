@@ -7,16 +7,14 @@ neither a tensor framework nor an RL library nor a simulator.
 from __future__ import annotations
 
 import importlib
-import pkgutil
 import re
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from rltrain.clusters import StartedNode, StartedRank
 from rltrain.config import Placement, RunConfig
-from rltrain.errors import PluginError, suggest
+from rltrain.errors import PluginError
 from rltrain.types import Iteration, TaskInfo
 
 __all__ = [
@@ -459,28 +457,9 @@ def load_object(path: str) -> Any:
 
     Raises:
         PluginError: the string is not written like this.
-        ImportError: there is no such object, or something that its module imports.
+        Exception: whatever the import raises.
     """
     module, colon, name = path.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), name)):
         raise PluginError(f"The import string {path!r} must be written package.module:Class.")
-    try:
-        loaded = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        raise ImportError(_missing(module, str(error.name))) from error
-    if not hasattr(loaded, name):
-        raise ImportError(f"{module} has no {name}.{suggest(name, dir(loaded))} Correct it.")
-    return getattr(loaded, name)
-
-
-def _missing(module: str, name: str) -> str:
-    """Say what keeps a module from being imported, and what to do."""
-    package, _, last = name.rpartition(".")
-    if name.partition(".")[0] != module.partition(".")[0]:
-        return (
-            f"{module} imports {name}, which is not installed. Install it, and name it among the "
-            "dependencies."
-        )
-    places = getattr(sys.modules.get(package), "__path__", [])
-    hint = suggest(last, [each.name for each in pkgutil.iter_modules(places)])
-    return f"there is no module {name}.{hint} Correct the name, or add it to the distribution."
+    return getattr(importlib.import_module(module), name)

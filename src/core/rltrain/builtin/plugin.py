@@ -42,8 +42,5 @@ TRAIN = _command(
 
 COMMANDS = (
     TRAIN,
-    _command(
-        "tasks", "list tasks: their spaces, what can learn them, and which have tuned options"
-    ),
     _command("plugins", "list the installed plugins, whether they can be used, and if not, why"),
 )

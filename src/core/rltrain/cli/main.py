@@ -192,7 +192,7 @@ def _is_task(word: str) -> bool:
     """Return whether a word is meant as a task. Suites are asked only if it may be a command."""
     if not _LIKE_A_COMMAND.fullmatch(word):
         return True  # An unknown task has its own error message, with the closest name.
-    from rltrain.plan.tasks import having
+    from rltrain.plan.choices import having
 
     registry = discover()
     try:

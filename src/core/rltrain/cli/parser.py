@@ -10,8 +10,7 @@ from typing import NamedTuple
 from rltrain.builtin.plugin import TRAIN
 from rltrain.cli import dialects, train
 from rltrain.cli.help import add_help
-from rltrain.errors import PluginError, UsageError, suggest
-from rltrain.plugins.declared import guarded
+from rltrain.errors import UsageError, suggest
 from rltrain.plugins.options import make_plugin
 from rltrain.specs import CommandSpec
 from rltrain.types import Command
@@ -31,25 +30,13 @@ class Loaded(NamedTuple):
     command: Command
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Run it, and return its exit status, which it must give."""
-        status = self.command.run(arguments, words)
-        if not isinstance(status, int):
-            raise PluginError(f"{_label(self.spec)}: its run() must return a status, not {status}.")
-        return status
+        """Run it, and return its exit status."""
+        return self.command.run(arguments, words)
 
 
 def load(spec: CommandSpec) -> Loaded:
-    """Load the class that a spec names, which must have the methods of a command."""
-    label = _label(spec)
-    command: Command = guarded(make_plugin, f"{label} could not be loaded: it")(spec, {})
-    for method in spec.requires:
-        if not callable(getattr(command, method, None)):
-            raise PluginError(f"{label} has no method `{method}`.")
-    return Loaded(spec, command)
-
-
-def _label(spec: CommandSpec) -> str:
-    return f"The command {spec.name!r} ({spec.factory})"
+    """Load the class that a spec names."""
+    return Loaded(spec, make_plugin(spec, {}))
 
 
 def parse(
@@ -86,7 +73,7 @@ def make_parser(loaded: Loaded, name: str | None) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_help(parser)
-    guarded(loaded.command.add_arguments, f"{_label(loaded.spec)}: its add_arguments()")(parser)
+    loaded.command.add_arguments(parser)
     return parser
 
 

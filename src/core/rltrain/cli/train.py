@@ -98,14 +98,7 @@ class TrainCommand:
         if dry_run:
             from rltrain.plan.table import plan_table
 
-            typed = [*given, *(word.lstrip("+").partition("=")[0] for word in words)]
-            layers = {
-                "the command line": [name.removeprefix("usual_") for name in typed],
-                "environment variables": [*variables],
-            }
-            if "config" in given:
-                layers[f"--config {given['config']}"] = [*options]
-            print(plan_table(plan, layers))
+            print(plan_table(plan))
             return 0
         if plan.world is None and not plan.starts_nodes:
             # Ranks print nothing for the seconds in which they import frameworks.

@@ -9,7 +9,7 @@ from rltrain.config.options import DEFAULT_TASK
 from rltrain.files.dotted import flatten, get_dotted, leaves, overlaid, set_dotted
 from rltrain.files.secrets import hide, hide_in_text, hide_words
 from rltrain.files.yaml import load_yaml
-from rltrain.options.agent import nested_env, resolve_env
+from rltrain.options.agent import default_options, nested_env, resolve_env
 from rltrain.options.run import RunOptions
 from rltrain.options.user_config import saved_variables, unset, user_config_file
 
@@ -18,6 +18,7 @@ __all__ = [
     "Group",
     "RunOptions",
     "Scope",
+    "default_options",
     "flag",
     "flatten",
     "get_dotted",

@@ -8,21 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.config.declare import option_of
-from rltrain.config.options import (
-    AMOUNT,
-    SIZE,
-    Options,
-)
+from rltrain.config.options import AMOUNT, SIZE, Options
 from rltrain.errors import UsageError, suggest
 from rltrain.files.dotted import flatten
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions(Options[None, str]):
-    """The options that the user set. None leaves the choice to rltrain.
-
-    Beside those that ranks receive, it has those that only say others: the plan resolves them.
-    """
+    """The options that the user set. None leaves the choice to rltrain."""
 
     scale_minibatches: bool = SIZE.switch(
         AMOUNT,

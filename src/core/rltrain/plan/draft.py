@@ -41,7 +41,6 @@ class Plan:
     """What the user asked for."""
     scaled_from: int | None = None
     """If mini-batches were scaled, the number of environments that they were written for."""
-
     checkpoint: Checkpoint | None = field(default=None, repr=False, compare=False)
     """What the run starts from, as far as it has been read."""
 
@@ -62,7 +61,7 @@ class Draft(Plan):
     trains: bool
     """Whether anything is trained."""
     told: tuple[str, ...] = ()
-    """What the user is told, a line each."""
+    """Lines for the user."""
 
     config: RunConfig = _later()
     task: TaskInfo = _later()
@@ -80,7 +79,7 @@ class Draft(Plan):
     """The number of environments that they were written for."""
 
     def with_(self, *, told: Iterable[str] = (), **found: Any) -> Draft:
-        """Return the draft with what a step has found out, and tells the user."""
+        """Return the draft with what a step has found out, and says to the user."""
         return dataclasses.replace(self, told=(*self.told, *told), **found)
 
     def finished(self) -> Plan:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
 
-from rltrain.config import RunConfig
+from rltrain.config import RunConfig, checks
+from rltrain.config.checks import flag
+from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError, suggest
 from rltrain.files.reading import no_file
 from rltrain.launch.preflight import preflight
-from rltrain.plan.upgrades import changed_versions
-from rltrain.plugins.registry import Registry
-from rltrain.specs import BackendSpec, LibrarySpec
+from rltrain.options.run import RunOptions, overlay
+from rltrain.plugins.registry import Registry, discover
+from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.checkpoints import INDEX
-from rltrain.storage.finding import CHOICES, find_checkpoint
+from rltrain.storage.finding import CHOICES, find_checkpoint, find_run
 from rltrain.storage.resume import iterations_left, over_by
+from rltrain.storage.run import Run
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
+from rltrain.storage.run_options import read_file, take
 from rltrain.terminal import note, one_line
 from rltrain.types import World
 
@@ -25,16 +31,63 @@ _SHOWN = 60
 """Characters of what is wrong that a message repeats."""
 
 
+def with_options_of_run(
+    options: Mapping[str, Any], tell: Callable[[str], None] = note
+) -> tuple[dict[str, Any], Checkpoint | None]:
+    """Return the options of a run that resumes another one, and its checkpoint.
+
+    They are those of that run, and the user's, which win. Without `resume` these are returned.
+    `tell` is given lines for the user.
+    """
+    given = {name: value for name, value in options.items() if value is not None}
+    if "resume" not in given:
+        return dict(options), None
+    for name in scoped(RunOptions, Scope.ORIGIN):
+        if name != "resume" and given.get(name):
+            raise UsageError(
+                f"--resume and {flag(name)} contradict each other: both say where to start. Give "
+                "one of the two."
+            )
+    named = str(given["resume"])
+    instead = "To start from a file alone, give --checkpoint FILE and the run's options."
+    run, checkpoint = find_run(named, given, option="--resume", instead=instead)
+    if checkpoint is None:
+        checkpoint = run.checkpoint(named=f"--resume {named}")
+    merged = overlay(_options_of(run, given, tell), given)
+    return {**merged, "resume": str(run.path), "checkpoint": str(checkpoint)}, checkpoint
+
+
+def _options_of(run: Run, given: Mapping[str, Any], tell: Callable[[str], None]) -> dict[str, Any]:
+    """Return the options of a run that are taken, plugins' by dotted key."""
+    trusted = bool(given.get("trust"))
+    saved = read_file(run.path, run.path / "config.yaml", "--resume", trusted)
+    for name in (*scoped(RunOptions, Scope.ORIGIN), "cluster"):  # Another one may start it now.
+        saved.pop(name, None)
+    registry = discover(checks.names("", given.get("no_plugins", ())))
+    found = take(run.path, saved, given, registry, tell)
+    if root := found.get("log_root"):  # Relative to the folder in which the run was started.
+        found["log_root"] = str(Path(run.manifest.get("folder", ""), Path(root).expanduser()))
+    # The run folder may have been moved.
+    return {**found, "agent_config": str(run.path / "agent.yaml")}
+
+
+def check_resume(requested: RunOptions, registry: Registry) -> None:
+    """Refuse to resume a run where its files cannot be read."""
+    name = requested.launcher if requested.resume is not None else None
+    if name is not None and registry.get(LauncherSpec, name).starts_nodes:
+        raise UsageError(
+            f"--resume: the launcher {name} starts the ranks on other machines, whose files are "
+            "not read here. Type the run's command again with --checkpoint latest."
+        )
+
+
 def check_run_name(name: str | None) -> None:
     """Check that a name can be part of a folder's name, and of a line that names the folder."""
     if not name:
         return
-    shown = one_line(name) if len(name) <= _SHOWN else f"{one_line(name[:_SHOWN])}..."
-    given = f"--run-name {shown}: is part of a folder's name"
-    if "/" in name or name in (".", ".."):
-        raise UsageError(f"{given}; omit '/'.")
-    if one_line(name) != name:
-        raise UsageError(f"{given}; omit ends of lines and other control characters.")
+    given = f"--run-name {one_line(name[:_SHOWN])}: is part of a folder's name"
+    if "/" in name or name in (".", "..") or one_line(name) != name:
+        raise UsageError(f"{given}; omit '/', ends of lines and other control characters.")
     if name.startswith("-"):
         raise UsageError(f"{given}; begin it with a letter or a digit: -x is a flag.")
     if len(name.encode()) > LONGEST_NAME:
@@ -53,7 +106,7 @@ def resolve_files(
     check_writable("log_root", config.log_root, whose)
     if config.auto_resume and config.run_name is None:
         raise UsageError(
-            "--auto-resume: add --run-name NAME. Runs with the same name go on from each other."
+            "--auto-resume: add --run-name NAME. Runs with the same name resume each other."
         )
     # Only rank 0 looks for it, and sends it to the others, which could find a later one.
     root = world.is_root if world is not None else config.node_rank == 0
@@ -62,44 +115,48 @@ def resolve_files(
         return config, None
     check_checkpoint(found, config, registry, world)
     # With --auto-resume, the ranks find that the run is over, all of them: that is no mistake.
-    if not config.auto_resume:
-        _check_limits(found, config, iterations)
-    changed = changed_versions(found.path, config, registry)
-    if changed is not None:
-        note(changed)
-    return dataclasses.replace(config, checkpoint=str(found)), found
-
-
-def _check_limits(checkpoint: Checkpoint, config: RunConfig, iterations: int | None) -> None:
-    """Refuse to go on with a run that is over by its limits."""
-    limit = over_by(checkpoint, config, iterations)
+    limit = "" if config.auto_resume else over_by(found, config, iterations)
     if limit.startswith("--max-iterations"):
-        iterations_left(int(iterations or 0), (checkpoint.state or {})["iteration"])
+        iterations_left(int(iterations or 0), (found.state or {})["iteration"])
     if limit:
         raise UsageError(
-            f"--checkpoint {checkpoint.path}: its run is over: {limit} has ended it. To go on, "
+            f"--checkpoint {found.path}: its run is over: {limit} has ended it. To continue, "
             "give another value, or an earlier checkpoint."
         )
+    return dataclasses.replace(config, checkpoint=str(found)), found
 
 
 def check_checkpoint(
     checkpoint: Checkpoint, config: RunConfig, registry: Registry, world: World | None
 ) -> None:
     """Check that a file is a checkpoint of a run's library and framework."""
-    # The launcher imports no framework, and a rank that joins may have to join first.
-    joins_first = registry.get(BackendSpec, config.backend).joins_first
-    in_child = config.distributed and (world is None or joins_first)
     path = str(checkpoint.path)
     if not os.path.isfile(path):  # Path.is_file raises if the name is too long.
-        in_it = f" Name a file in it, or go on with a run: --resume {path}."
+        in_it = f" Name a file in it, or resume a run: --resume {path}."
         instead = in_it if os.path.isdir(path) else suggest(path, CHOICES)
         if os.path.isfile(os.path.normpath(f"{path}/../../{INDEX}")):
             instead = " A run with --keep removes older ones: type the command again, or name one."
         raise UsageError(f"--checkpoint {path}: {no_file(path)}.{instead}")
-    state = checkpoint.state
+    # The launcher imports no framework, and a rank that joins may have to join first.
+    joins_first = registry.get(BackendSpec, config.backend).joins_first
+    in_child = config.distributed and (world is None or joins_first)
     library = registry.get(LibrarySpec, config.library)
-    _check_library(path, library, registry, in_child, config.trust)
-    before = state["circumstances"].get("framework") if state else None
+    if library.read_checkpoint is not None:
+        keys = preflight(library.read_checkpoint, path, config.trust, in_child=in_child)
+        if isinstance(keys, str):
+            raise UsageError(f"--checkpoint {path}: {keys}")
+        if missing := sorted(library.checkpoint_keys - set(keys)):
+            others = " or ".join(
+                spec.name
+                for spec in registry.all(LibrarySpec)
+                if spec != library and recognizes(spec, path, config.trust, in_child)
+            )
+            hint = f" It looks like one of {others}: try --library {others}." if others else ""
+            raise UsageError(
+                f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
+                f"{', '.join(missing)}.{hint}"
+            )
+    before = checkpoint.state["circumstances"].get("framework") if checkpoint.state else None
     if before not in (None, config.framework):
         shown = one_line(str(before))[:_SHOWN]
         raise UsageError(
@@ -114,31 +171,3 @@ def recognizes(library: LibrarySpec, path: str, trusted: bool, in_child: bool) -
         return False
     found = preflight(library.read_checkpoint, path, trusted, in_child=in_child)
     return not isinstance(found, str) and library.checkpoint_keys <= set(found)
-
-
-def _check_library(
-    path: str, library: LibrarySpec, registry: Registry, in_child: bool, trusted: bool
-) -> None:
-    """Check that a file is a checkpoint of this library."""
-    if library.read_checkpoint is None:
-        return
-    found = preflight(library.read_checkpoint, path, trusted, in_child=in_child)
-    if isinstance(found, str):
-        raise UsageError(f"--checkpoint {path}: {found}")
-    missing = sorted(library.checkpoint_keys - set(found))
-    if missing:
-        others = " or ".join(_matching_libraries(path, library, registry, in_child, trusted))
-        hint = f" It looks like one of {others}: try --library {others}." if others else ""
-        raise UsageError(
-            f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
-            f"{', '.join(missing)}.{hint}"
-        )
-
-
-def _matching_libraries(
-    path: str, library: LibrarySpec, registry: Registry, in_child: bool, trusted: bool
-) -> Iterator[str]:
-    """Yield the names of the other libraries that recognize a checkpoint."""
-    for spec in registry.all(LibrarySpec):
-        if spec.name != library.name and recognizes(spec, path, trusted, in_child):
-            yield spec.name

@@ -28,7 +28,7 @@ RESOLVED: tuple[Step, ...] = (
 
 TRAINED: tuple[Step, ...] = (
     steps.check_refusals,
-    steps.scale,
+    steps.measure,
     steps.check_files,
 )
 """What training needs beside that."""
@@ -48,8 +48,7 @@ def make_plan(
         environ: the environment variables.
         gpus: for a run on another machine, how many GPUs that machine shows. Files that it has are
             then not checked. None for a run here.
-        trains: whether anything is trained, or only what a run has trained is used: sizes are then
-            not checked, and nothing is written.
+        trains: whether anything is trained. If not, sizes are not checked, and nothing is written.
 
     Raises:
         UsageError: an option is wrong, or a combination cannot work.
@@ -58,7 +57,7 @@ def make_plan(
     try:
         for step in (*RESOLVED, *(TRAINED if trains else ())):
             draft = step(draft)
-    finally:  # What is refused may follow from what is told.
+    finally:  # What is refused may follow from these.
         tell(draft.told, draft.world)
     return draft.finished()
 

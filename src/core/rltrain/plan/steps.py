@@ -19,7 +19,7 @@ from rltrain.launch.preflight import made_here
 from rltrain.options import agent as agents
 from rltrain.options.run import RunOptions
 from rltrain.placement.resolve import check_shown, of_framework, place_run
-from rltrain.plan import files, libraries, refusals, resuming, sizes, tasks
+from rltrain.plan import choices, files
 from rltrain.plan.draft import Draft
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
@@ -27,17 +27,18 @@ from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.watch.patience import bounded
 from rltrain.specs import GradientSyncSpec, LauncherSpec, LibrarySpec, ObserverSpec, WriterSpec
 from rltrain.storage.run_options import check_texts, read_file, run_folder_of
+from rltrain.types import TaskInfo, World
 
 DEFAULT_WRITERS = ("console", "tensorboard")
 
 
 def read_options(draft: Draft) -> Draft:
-    """Check each option; a run that goes on has those of the run before, too."""
+    """Check each option; a run that resumes another has that run's, too."""
     told: list[str] = []
-    options, checkpoint = resuming.with_options_of_run(draft.options, told.append)
+    options, checkpoint = files.with_options_of_run(draft.options, told.append)
     requested = RunOptions.from_mapping(options)
     registry = discover(requested.no_plugins, draft.environ)
-    resuming.check_resume(requested, registry)
+    files.check_resume(requested, registry)
     return draft.with_(
         options=options, requested=requested, registry=registry, checkpoint=checkpoint, told=told
     )
@@ -47,7 +48,7 @@ def place_ranks(draft: Draft) -> Draft:
     """Choose backend, devices and launcher; count the ranks, or find this rank."""
     requested, registry = draft.requested, draft.registry
     if requested.library is not None:  # Asking a suite may take long: first what the user named.
-        libraries.get_library(requested.library, requested, registry)
+        choices.get_library(requested.library, requested, registry)
     placement, world = place_run(requested, registry, draft.environ, draft.gpus)
     check_shown(requested.show_ranks, placement, world)
     return draft.with_(placement=placement, world=world)
@@ -56,18 +57,18 @@ def place_ranks(draft: Draft) -> Draft:
 def find_task(draft: Draft) -> Draft:
     """Find the suite that has the task."""
     requested = draft.requested
-    looking = bounded(f"Looking at the task {requested.task}", requested.hang_timeout)
+    looking = bounded(f"Describing the task {requested.task}", requested.hang_timeout)
     with looking, made_here(draft.world is not None):
         env = agents.nested_env(requested.env)
-        suite, task = tasks.find_task(requested.task, env, requested.suite, draft.registry)
+        suite, task = choices.find_task(requested.task, env, requested.suite, draft.registry)
     return draft.with_(suite=suite, task=task)
 
 
 def choose_library(draft: Draft) -> Draft:
     """Choose the library and its algorithm."""
-    requested, task = libraries.choose_agent(draft.requested, draft.task)
-    library, algorithm, whose = libraries.choose_library(requested, task, draft.registry)
-    libraries.check_framework(requested, library, draft.suite, draft.registry)
+    requested, task = choices.choose_agent(draft.requested, draft.task)
+    library, algorithm, whose = choices.choose_library(requested, task, draft.registry)
+    choices.check_framework(requested, library, draft.suite, draft.registry)
     told = [*draft.registry.failed]
     if requested.library is None and task.library not in (None, library.name):
         told.append(f"{library.name}: {whose}")
@@ -88,8 +89,10 @@ def load_agent(draft: Draft) -> Draft:
     if run is not None:
         defaults, _ = agents.default_options(library, draft.suite, task, draft.algorithm, framework)
         check_texts("agent", agent, source, requested.agent, defaults, library.harmless)
-    original = sizes.written_for(agent, library, task)
-    return draft.with_(agent=agent, options_from=source, written_for=original)
+    in_file = get_dotted(agent, library.run_keys.get("num_envs", ""), None)
+    # Most of Isaac Lab's files leave the number to the command line: it is the task's.
+    written_for = in_file if isinstance(in_file, int) and in_file > 0 else task.num_envs
+    return draft.with_(agent=agent, options_from=source, written_for=written_for)
 
 
 def override_agent(draft: Draft) -> Draft:
@@ -141,7 +144,7 @@ def resolve(draft: Draft) -> Draft:
     """Make every choice that is left."""
     requested, registry = draft.requested, draft.registry
     placement, task = draft.placement, draft.task
-    ranks = sizes.number_of_ranks(placement, draft.world)
+    ranks = number_of_ranks(placement, draft.world)
     sync = of_framework(requested, registry, GradientSyncSpec, "grad_sync", placement.backend)
     random_lengths = requested.random_lengths
     resolved = {
@@ -152,7 +155,7 @@ def resolve(draft: Draft) -> Draft:
         "agent": draft.agent,
         "given": _given(requested, draft.agent, draft.library),
         "env": agents.resolve_env(task, requested.env),
-        "num_envs": sizes.envs_per_rank(requested, task, ranks),
+        "num_envs": _envs_per_rank(requested, task, ranks),
         "random_lengths": task.random_lengths if random_lengths is None else random_lengths,
         "renders": any(registry.get(ObserverSpec, name).renders for name in requested.observers),
         "writers": _writers(requested, registry),
@@ -172,18 +175,47 @@ def check_plugins(draft: Draft) -> Draft:
 
 def check_refusals(draft: Draft) -> Draft:
     """Refuse what the library or an observer says cannot work."""
-    refusals.check_refusals(draft.config, draft.task, draft.registry)
+    config, task, registry = draft.config, draft.task, draft.registry
+    observers = [registry.get(ObserverSpec, name) for name in config.observers]
+    suite = draft.suite
+    for observer in [each for each in observers if each.renders]:
+        reason = suite.cannot_draw and suite.cannot_draw(task)
+        if not suite.renders:
+            reason = f"the suite {suite.name} does not render its environments"
+        if reason:
+            given = f"{flag('observers')} {observer.name}"
+            raise UsageError(f"{given}: {reason}. Install what is missing, or leave it out.")
+    for refusal in (*draft.library.refuses, *(x for each in observers for x in each.refuses)):
+        if refusal.applies(config, task):
+            value = get_dotted(config.agent, refusal.option, None) if refusal.option else None
+            given = f" (agent.{refusal.option}={value})" if value is not None else ""
+            raise UsageError(f"{refusal.name}{given}: {refusal.reason} Instead: {refusal.instead}")
+    if config.on_nonfinite == "rollback" and not config.max_restarts:
+        raise UsageError(
+            "--on-nonfinite rollback: to return to the newest checkpoint, the ranks start again. "
+            "Add --distributed --max-restarts N; where something else starts the ranks, let it "
+            "restart them, with --auto-resume --run-name NAME. Or give --on-nonfinite skip."
+        )
     return draft
 
 
-def scale(draft: Draft) -> Draft:
-    """Scale mini-batches to the size of the run."""
-    config, library, requested = draft.config, draft.library, draft.requested
-    scaled_from = None
-    if requested.scale_minibatches:
-        config = sizes.scale_mini_batches(config, library, draft.written_for)
-        scaled_from = draft.written_for if library.scale_mini_batches is not None else None
-    iteration = sizes.resolve_iteration(config, library)
+def measure(draft: Draft) -> Draft:
+    """Find the size and number of iterations, and scale mini-batches if the user asks for it."""
+    config, library, scaled_from = draft.config, draft.library, None
+    scales = draft.requested.scale_minibatches
+    if scales and library.scale_mini_batches is not None:
+        scaled_from = draft.written_for
+        agent = library.scale_mini_batches(config.agent, scaled_from, config.num_envs)
+        config = dataclasses.replace(config, agent=agent)
+    iteration = library.iteration(config) if library.iteration else None
+    if scales and (iteration is None or iteration.mini_batches is None):
+        raise UsageError(
+            f"--scale-minibatches: with these options {library.name} does not divide rollouts into "
+            "mini-batches, so there is nothing to scale. Omit the option."
+        )
+    if iteration is not None:
+        total = config.max_iterations or iteration.iterations
+        iteration = dataclasses.replace(iteration, iterations=total)
     return draft.with_(config=config, iteration=iteration, scaled_from=scaled_from)
 
 
@@ -191,13 +223,34 @@ def check_files(draft: Draft) -> Draft:
     """Check what the run reads and writes; find the checkpoint that the options mean."""
     config, iteration = draft.config, draft.iteration
     files.check_run_name(config.run_name)
-    refusals.check_rollback(config)
     if draft.gpus is not None:  # The files are on another machine.
         return draft
     total = iteration.iterations if iteration else config.max_iterations
     where = (draft.registry, draft.world)
     config, checkpoint = files.resolve_files(config, *where, total, draft.checkpoint)
     return draft.with_(config=config, checkpoint=checkpoint)
+
+
+def number_of_ranks(placement: Placement, world: World | None) -> int:
+    """Return the number of ranks of a run, whether or not they have been started."""
+    return world.world_size if world else (placement.nproc_per_node or 1) * placement.nnodes
+
+
+def _envs_per_rank(options: RunOptions, task: TaskInfo, ranks: int) -> int:
+    if options.total_envs is None:
+        return options.num_envs or task.num_envs
+    share, rest = divmod(options.total_envs, ranks)
+    if rest or not share:
+        raise UsageError(
+            f"--total-envs {options.total_envs}: cannot be divided over {ranks} ranks; the nearest "
+            f"that can is {max(ranks, round(options.total_envs / ranks) * ranks)}."
+        )
+    if options.num_envs not in (None, share):
+        raise UsageError(
+            f"--num-envs {options.num_envs} and --total-envs {options.total_envs}: {ranks} ranks "
+            f"would have {share} environments each. Give one of the two."
+        )
+    return share
 
 
 def _run_of_agent(requested: RunOptions) -> Path | None:

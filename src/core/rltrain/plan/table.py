@@ -3,79 +3,46 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
-from rltrain.files.dotted import leaves
 from rltrain.files.secrets import hide
 from rltrain.plan.draft import Plan
-from rltrain.plan.sizes import estimate_memory, number_of_ranks
+from rltrain.plan.steps import number_of_ranks
 from rltrain.plugins.options import make_options
 from rltrain.ranks.machine import crowding
 from rltrain.specs import BackendSpec, ObserverSpec, load_object
 from rltrain.types import TaskInfo
 
-_LISTED = 12
-"""Options of a layer that are listed by name."""
-
 _UNKNOWN = "set by the library's options"
 
-_FEW = "as many as the networks' sizes pay for; OMP_NUM_THREADS sets them"
 
-
-def plan_table(plan: Plan, layers: Mapping[str, Sequence[str]] | None = None) -> str:
-    """Return the plan, one line for each choice, followed by the options as YAML.
-
-    Options that none of the `layers` sets, by dotted key, are of the run that is resumed.
-    """
+def plan_table(plan: Plan) -> str:
+    """Return the plan, one line for each choice, followed by the options as YAML."""
     from omegaconf import OmegaConf
 
     config, whose = plan.config, f" ({plan.library_from})" if plan.library_from else ""
-    set_by = _set_by(plan, layers) if layers else ""
     rows = [
         ("library", f"{config.library}, {config.algorithm}, on {config.framework}{whose}"),
         ("task", f"{config.task} ({plan.task.action} actions), from {config.suite}"),
         ("observations", _observed(plan.task)),
         ("ranks", _ranks(plan)),
         *_gpus(plan),
-        *_cores(plan),
         *_network(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
         *_sizes(plan),
         ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
         ("options", plan.options_from),
-        *([("set by", set_by)] if set_by else []),
         ("checkpoint", config.checkpoint or "none"),
         ("writers", ", ".join(config.writers) or "none"),
         ("observers", ", ".join(_observer(name, plan) for name in config.observers) or "none"),
         ("log root", config.log_root),
     ]
-    if (shown := config.show_ranks) is not None:
-        here = shown if isinstance(shown, str) else f"{', '.join(map(str, shown))} of this node"
-        rows.append(("shown ranks", here))
     width = max(len(name) for name, _ in rows)
     table = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
     options = OmegaConf.to_yaml(
         OmegaConf.create(hide({"agent": dict(config.agent), "env": dict(config.env)}))
     )
     return f"{table}\n\n{options.rstrip()}\n\nNothing was started (--dry-run)."
-
-
-def _set_by(plan: Plan, layers: Mapping[str, Sequence[str]]) -> str:
-    """Say where the user's options are from; of one that is set twice, the last one counts."""
-    found: dict[str, list[str]] = {}
-    for key, value in leaves(plan.options):
-        name = key.replace(".+", ".")
-        setting = (
-            layer
-            for layer, names in layers.items()
-            if any(name == each or name.startswith(f"{each}.") for each in names)
-        )
-        if value not in (None, (), []):
-            found.setdefault(next(setting, f"--resume {plan.config.resume}"), []).append(name)
-    return "; ".join(
-        f"{layer}: {', '.join(names) if len(names) <= _LISTED else f'{len(names)} options'}"
-        for layer, names in found.items()
-    )
 
 
 def _observed(task: TaskInfo) -> str:
@@ -97,8 +64,6 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "experience", iteration.experience(envs, ranks) if iteration else _UNKNOWN
     if config.target_return is not None:
         yield "ends at", f"a mean return of {config.target_return:g}"
-    if iteration and (memory := estimate_memory(iteration, plan.task, envs)):
-        yield "memory", memory
     if iteration and (count := iteration.mini_batches):
         text = f"{count} of {iteration.steps * envs // count} rows a rank"
         if plan.scaled_from is not None:
@@ -123,6 +88,8 @@ def _ranks(plan: Plan) -> str:
         return f"{config.nproc_per_node} on {nodes}, which {config.launcher} starts"
     if world is None:
         text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
+        if crowded := crowding(int(config.nproc_per_node or 1)):
+            text += f"; {crowded}"
         if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""
@@ -153,18 +120,6 @@ def _gpus(plan: Plan) -> Iterator[tuple[str, str]]:
             + (" share it" if shared else "")
         )
     yield "GPUs", "; ".join(texts)
-
-
-def _cores(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield a row on cores or threads, if there is something to say."""
-    config, world = plan.config, plan.world
-    if world is None:
-        crowded = "" if plan.starts_nodes else crowding(int(config.nproc_per_node or 1))
-        if crowded:
-            yield "cores", crowded
-    elif (config.framework, world.device) == ("torch", "cpu"):
-        given = os.environ.get("OMP_NUM_THREADS")
-        yield "threads", _FEW if given is None else f"OMP_NUM_THREADS is {given}"
 
 
 def _network(plan: Plan) -> Iterator[tuple[str, str]]:

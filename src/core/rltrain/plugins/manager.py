@@ -10,10 +10,8 @@ import pluggy
 from rltrain.config import RunConfig
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
-from rltrain.plugins.contract import breaches, of_observer
-from rltrain.plugins.declared import guarded
 from rltrain.plugins.options import make_plugin
-from rltrain.plugins.registry import Registry
+from rltrain.plugins.registry import Registry, register
 from rltrain.policy import Exporter
 from rltrain.specs import (
     BackendSpec,
@@ -126,27 +124,36 @@ class RunPlugins:
 
     def choose(self, spec: Spec, options: Mapping[str, Mapping[str, Any]] | None = None) -> Any:
         """Load a spec's class, create an object with its options, and register its hooks."""
-        label = f"{spec.kind} {spec.name!r} ({spec.factory})"
-        plugin = guarded(make_plugin, f"The {label} could not be loaded: it")(spec, options or {})
-        if isinstance(spec, ObserverSpec) and (broken := " ".join(of_observer(plugin))):
-            raise PluginError(f"The {label} breaks the hook contract: {broken}")
-        self.register(plugin, f"{spec.kind}:{spec.name}", label, type(spec).requires)
+        plugin = make_plugin(spec, options or {})
+        name, label = f"{spec.kind}:{spec.name}", f"{spec.kind} {spec.name!r} ({spec.factory})"
+        self.register(plugin, name, label, type(spec).requires)
+        for caller in self._manager.get_hookcallers(plugin) or ():
+            own = [x for x in caller.get_hookimpls() if x.plugin is plugin and not x.wrapper]
+            rules = caller.spec and caller.spec.opts
+            if own and isinstance(spec, ObserverSpec) and rules and rules["firstresult"]:
+                self._manager.unregister(name=name)
+                raise PluginError(
+                    f"The {label}: {caller.name}: another plugin answers: wrap it, with "
+                    "@rltrain.hookimpl(wrapper=True)."
+                )
         return plugin
 
     def register(
         self, plugin: object, name: str, label: str = "", requires: Iterable[str] = ()
     ) -> None:
-        """Register an object's hooks under a unique name, if it keeps the contract."""
-        broken = list(breaches(plugin, requires))
+        """Register an object's hooks under a unique name, if it has those that it must have."""
+        broken = f"The {label or name} breaks the hook contract:"
         try:
-            if not broken:
-                self._manager.register(plugin, name=name)
-        except pluggy.PluginValidationError as error:
-            if self._manager.has_plugin(name):  # pluggy 1.5 checks what it has registered.
+            register(self._manager, plugin, name)
+        except PluginError as error:
+            raise PluginError(f"{broken} {error}") from error
+        hooks = {caller.name for caller in self._manager.get_hookcallers(plugin) or ()}
+        for each in requires:
+            is_hook = each.startswith("rltrain_")
+            if each not in hooks if is_hook else not callable(getattr(plugin, each, None)):
                 self._manager.unregister(name=name)
-            broken = str(error).split()
-        if broken:
-            raise PluginError(f"The {label or name} breaks the hook contract: {' '.join(broken)}")
+                mark = " with @rltrain.hookimpl" if is_hook else ""
+                raise PluginError(f"{broken} implement {each}{mark}.")
 
     def call_each(self, hook: str, **arguments: Any) -> dict[str, BaseException | None]:
         """Call a hook of every plugin, even if one raises; return the errors by plugin's name."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.errors import PluginError, UsageError, in_a_line, suggest
-from rltrain.plugins.declared import guarded
+from rltrain.errors import PluginError, RltrainError, UsageError, in_a_line, suggest
+from rltrain.plugins.registry import is_strict
 from rltrain.specs import Spec, load_object
 
 _SECTIONS = ("agent", "env")
@@ -33,8 +33,18 @@ class PluginOption:
 
 def make_plugin(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
     """Load a spec's class and create the object."""
-    factory = load_object(spec.factory)
-    return factory(make_options(spec, given)) if spec.options is not None else factory()
+    try:
+        factory = load_object(spec.factory)
+        return factory(make_options(spec, given)) if spec.options is not None else factory()
+    except RltrainError:
+        raise
+    except Exception as error:
+        if is_strict():
+            raise
+        raise PluginError(
+            f"The {spec.kind} {spec.name!r} ({spec.factory}) could not be loaded: it raises "
+            f"{in_a_line(error)}."
+        ) from error
 
 
 def make_options(spec: Spec, given: Mapping[str, Mapping[str, Any]]) -> Any:
@@ -101,7 +111,7 @@ def dataclass_of(spec: Spec) -> type[Any]:
     """Return the dataclass of a spec's options, which it must name."""
     assert spec.options is not None
     label = f"The options of the {spec.kind} {spec.name!r} ({spec.options})"
-    cls = guarded(load_object, f"{label} could not be loaded: it")(spec.options)
+    cls = load_object(spec.options)
     if not (isinstance(cls, type) and dataclasses.is_dataclass(cls)):
         raise PluginError(f"{label} must be a dataclass.")
     lacking = [f.name for f in dataclasses.fields(cls) if _default_of(f) is dataclasses.MISSING]

@@ -5,9 +5,10 @@ from __future__ import annotations
 COMMANDS = {
     "doctor": "rltrain-tools",
     "new": "rltrain-devkit",
+    "tasks": "rltrain-tools",
     **{"play": "rltrain-tools", "evaluate": "rltrain-tools[evaluate]", "export": "rltrain-tools"},
     **dict.fromkeys(("report", "scale"), "rltrain-tools[report]"),
-    "complete": "rltrain-devkit",
+    **dict.fromkeys(("check", "complete"), "rltrain-devkit"),
 }
 """What to install for each command, in the order in which commands are listed."""
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
+import pluggy
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError, in_a_line, suggest
-from rltrain.plugins.declared import UnmetLevel, declarations, hooks_of, is_strict
+from rltrain.hookspecs import API_LEVEL, DeclarationHooks
 from rltrain.plugins.installed import (
     NAMELESS,
     Installed,
@@ -33,6 +34,10 @@ SpecT = TypeVar("SpecT", bound=Spec)
 T = TypeVar("T")
 
 
+class UnmetLevel(PluginError):
+    """A plugin needs a later API than this one."""
+
+
 @dataclass(frozen=True)
 class PluginRecord:
     """One installed plugin and its status."""
@@ -47,8 +52,6 @@ class PluginRecord:
     specs: tuple[Spec, ...] = ()
     """What it provides; empty unless it is ready."""
     error: BaseException | None = None
-    heavy: tuple[str, ...] = ()
-    """What its module imported, although listing plugins must be light."""
     plugin: InstalledPlugin | None = None
 
     @property
@@ -57,11 +60,7 @@ class PluginRecord:
         return f"{self.distribution} {self.version}"
 
     def ask(self, hook: str) -> list[Any]:
-        """Return what the plugin answers to a hook of `DeclarationHooks`: nothing, or one answer.
-
-        Raises:
-            Exception: whatever the plugin raises.
-        """
+        """Return what the plugin answers to a hook of `DeclarationHooks`: one answer or none."""
         return list(getattr(hooks_of(self.plugin), hook)()) if self.plugin is not None else []
 
 
@@ -94,12 +93,27 @@ class Registry:
         """
         for spec in specs:
             try:
-                if (answer := question(spec)) is not None:
-                    yield spec, answer
-            except PluginError as error:
-                if spec.name in chosen:
+                answer = question(spec)
+            except UsageError:
+                raise
+            except Exception as error:
+                if is_strict():
                     raise
-                self.failed[str(error)] = None
+                text = self._failure(spec, error)
+                if spec.name in chosen:
+                    raise PluginError(text) from error
+                self.failed[text] = None
+            else:
+                if answer is not None:
+                    yield spec, answer
+
+    def _failure(self, spec: Spec, error: Exception) -> str:
+        by = [each for each in self.records if any(spec is x for x in each.specs)]
+        return "".join(
+            f"The {spec.kind} {spec.name!r} of {each.origin} raises {in_a_line(error)}. Its author "
+            f"must fix it: --no-plugin {each.distribution} leaves it out."
+            for each in by
+        )
 
     def dialects(self) -> list[Dialect]:
         """Return what plugins know of other programs, whether or not these are installed."""
@@ -171,19 +185,10 @@ class Registry:
 def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.environ) -> Registry:
     """Find every installed plugin.
 
-    Those that are given (`rltrain.plugins.given`) count as installed.
-
+    Those that are given (`rltrain.plugins.given`) count as installed. `blocked` names entry points
+    or distributions that must not be used, and raises `UsageError` for a name that is no plugin's.
     The variable RLTRAIN_PLUGINS, if set, is a comma-separated list of the plugins that may be used
-    besides the core's own. With RLTRAIN_STRICT=1, which helps plugin authors, a broken plugin
-    raises its error immediately.
-
-    Args:
-        blocked: entry points or distributions that must not be used.
-        environ: the environment variables.
-
-    Raises:
-        UsageError: a name in `blocked` is not a plugin's.
-        Exception: only with RLTRAIN_STRICT=1, whatever a broken plugin raised.
+    besides the core's own. With RLTRAIN_STRICT=1, a broken plugin raises its error at once.
     """
     allowed = environ.get("RLTRAIN_PLUGINS")
     only = None if allowed is None else _spellings(*allowed.split(","))
@@ -227,19 +232,64 @@ def _inspect(
     try:
         if unmet := _unmet_requirement(plugin.requires, plugin.name, installed):
             return replace(record, status="unmet", reason=unmet)
-        specs, heavy = declarations(plugin)
+        specs = declarations(plugin)
     except UnmetLevel as error:
         return replace(record, status="unmet", reason=str(error))
     except (Exception, SystemExit, GeneratorExit) as error:
         reason = str(error) if isinstance(error, PluginError) else in_a_line(error)
         return replace(record, status="broken", reason=reason, error=error)
-    return replace(record, specs=specs, heavy=heavy)
+    return replace(record, specs=specs)
+
+
+@functools.lru_cache
+def hooks_of(plugin: InstalledPlugin) -> Any:
+    """Import a plugin's module and return the callers of its hooks."""
+    found = plugin.point.load() if plugin.given is None else plugin.given
+    if (level := getattr(found, "rltrain_api", 0)) > API_LEVEL:
+        has = f"but the installed rltrain has {API_LEVEL}: pip install --upgrade rltrain"
+        raise UnmetLevel(f"needs rltrain_api = {level}, {has}")
+    manager = pluggy.PluginManager("rltrain")
+    manager.add_hookspecs(DeclarationHooks)
+    register(manager, found, plugin.name)
+    if not manager.get_hookcallers(found):
+        raise PluginError(
+            f"the entry point names {plugin.point.value!r}, which has no rltrain_provides: name "
+            "the module whose function has this name and @rltrain.hookimpl"
+        )
+    return manager.hook
+
+
+def register(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
+    """Register a plugin whose hooks are those that the manager knows."""
+    try:
+        manager.register(plugin, name=name)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        if manager.has_plugin(name):
+            manager.unregister(name=name)
+        raise PluginError(" ".join(str(error).split())) from error
+
+
+@functools.lru_cache
+def declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
+    """Return the specs that a plugin declares; it is asked once."""
+    specs = [spec for found in hooks_of(plugin).rltrain_provides() for spec in found]
+    if wrong := [spec for spec in specs if not isinstance(spec, Spec)]:
+        raise PluginError(
+            f"rltrain_provides must return specs from rltrain.specs; got {wrong[0]!r}"
+        )
+    return tuple(specs)
+
+
+def is_strict(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether what a plugin raises is raised as it is, for its author."""
+    return environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
 
 
 def _declared(plugin: InstalledPlugin | None, kind: type[Spec]) -> list[str] | None:
     """Return the names that a plugin declares of a kind; None if it cannot be asked."""
     try:
-        specs = declarations(plugin)[0] if plugin is not None else None
+        specs = declarations(plugin) if plugin is not None else None
     except (Exception, SystemExit, GeneratorExit):
         return None
     return None if specs is None else [spec.name for spec in specs if isinstance(spec, kind)]

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.files.secrets import hide_in_text
-from rltrain.plan.tasks import find_modules_here
+from rltrain.plan.choices import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.board import Notes, board_of

@@ -16,6 +16,11 @@ def rltrain_provides() -> list[CommandSpec]:
             summary="create a plugin's distribution, which installs and passes its tests as it is",
         ),
         CommandSpec(
+            name="check",
+            factory="rltrain_devkit.check:CheckCommand",
+            summary="say what is wrong with an installed plugin",
+        ),
+        CommandSpec(
             name="complete",
             factory="rltrain_devkit.completion:CompleteCommand",
             summary="complete words by the tab key, for the shell",

@@ -23,6 +23,11 @@ def rltrain_provides() -> list[Spec]:
     """Declare the commands, and the observer of training."""
     return [
         CommandSpec(
+            name="tasks",
+            factory="rltrain_play.commands.tasks:TasksCommand",
+            summary="list tasks: their spaces, what can learn them, and which have tuned options",
+        ),
+        CommandSpec(
             name="play",
             factory="rltrain_play.commands.play:PlayCommand",
             summary="watch a policy: in a window, in the browser, as a video, or by its returns",

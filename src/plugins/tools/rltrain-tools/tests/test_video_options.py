@@ -14,8 +14,8 @@ from test_resuming import begun
 from rltrain.cli.main import main
 from rltrain.errors import UsageError
 from rltrain.options import RunOptions
+from rltrain.plan.files import with_options_of_run
 from rltrain.plan.resolve import make_plan
-from rltrain.plan.resuming import with_options_of_run
 from rltrain.plan.table import plan_table
 from rltrain.specs import SuiteSpec
 

@@ -1,12 +1,19 @@
-"""Small plugins, each with a mistake that an author may make."""
+"""What `rltrain plugins --check` says of each mistake: `pytest -s` prints the table."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import sys
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from pathlib import Path
 
-__all__ = ["MISTAKES", "WRITES", "Mistake", "parts", "writer"]
+import pytest
+
+from rltrain.cli.main import main
+from rltrain.commands import make_plan
+from rltrain.errors import PluginError
+from rltrain.specs import WriterSpec
+from rltrain.testing import RunPlugins
 
 HEAD = """
 from dataclasses import dataclass
@@ -70,8 +77,7 @@ def library(functions: str) -> str:
     )
 
 
-OPTIONS = "\n@dataclass{}\nclass Options:\n    flush: int = 1\n    {}\n"
-DOCUMENTED = '"""Rows between two flushes."""'
+OPTIONS = "\n@dataclass{}\nclass Options:\n    flush: int = 1\n"
 
 
 @dataclass(frozen=True)
@@ -82,17 +88,11 @@ class Mistake:
     """The module of its entry point."""
     says: str
     """In the answer of `rltrain plugins --check mine`."""
-    plan: str | None = None
-    """In the answer of a run that uses it; None if it says the same."""
     parts: str = field(default_factory=parts)
     """The module of its class."""
-    run: Mapping[str, Any] = field(default_factory=lambda: {"writers": ["mine"]})
-    """The options with which a run uses it."""
     requires: tuple[str, ...] = ()
     twice: bool = False
     """Whether another distribution has the same plugin."""
-    found_by: Literal["plan", "ranks", "check"] = "plan"
-    """Whether a run is refused before its ranks start, by them, or not at all."""
 
 
 MISTAKES: dict[str, Mistake] = {
@@ -100,65 +100,49 @@ MISTAKES: dict[str, Mistake] = {
         writer(),
         "implement rltrain_write with @rltrain.hookimpl.",
         parts=parts("@hookimpl\n    def rltrain_shutdown(self): ..."),
-        found_by="ranks",
     ),
     "a hook is misspelt": Mistake(
         writer(),
-        "rltrain_wirte: is no hook. Did you mean 'rltrain_write'?",
+        "unknown hook 'rltrain_wirte'",
         parts=parts(WRITES.replace("write", "wirte")),
-        found_by="ranks",
     ),
     "a hook is not marked": Mistake(
         writer(),
-        "mark rltrain_write with @rltrain.hookimpl, or it is never called.",
+        "implement rltrain_write with @rltrain.hookimpl.",
         parts=parts(WRITES.replace("@hookimpl\n    ", "")),
-        found_by="ranks",
     ),
     "a hook's argument does not exist": Mistake(
         writer(),
-        "rltrain_write: is not given 'recrod'. Did you mean 'record'?",
+        "Argument(s) {'recrod'} are declared in the hookimpl but can not be found in the hookspec",
         parts=parts(WRITES.replace("record", "recrod")),
-        found_by="ranks",
     ),
     "an import string without a colon": Mistake(
         plugin("WriterSpec(name='mine', factory='mine.writer.Mine')"),
         "'mine.writer.Mine' must be written package.module:Class.",
-        found_by="ranks",
     ),
     "the module is missing": Mistake(
         plugin("WriterSpec(name='mine', factory='rltrain.builtin.consol:Mine')"),
-        "there is no module rltrain.builtin.consol. Did you mean 'console'?",
-        found_by="ranks",
+        "No module named 'rltrain.builtin.consol'",
     ),
     "the class is misspelt": Mistake(
         writer(),
-        "has no Mine. Did you mean 'Mime'?",
+        "has no attribute 'Mine'",
         parts=parts().replace("class Mine", "class Mime"),
-        found_by="ranks",
     ),
     "a writer imports what is not installed": Mistake(
         writer(),
-        "imports tracking_service, which is not installed. Install it, and name it among",
+        "No module named 'tracking_service'",
         parts=parts(more="import tracking_service\n"),
-        found_by="ranks",
     ),
     "options are not frozen": Mistake(
-        writer(", options=f'{__name__}:Options'", OPTIONS.format("", DOCUMENTED)),
+        writer(", options=f'{__name__}:Options'", OPTIONS.format("")),
         "make it @dataclass(frozen=True)",
         parts=parts(f"def __init__(self, options): ...\n\n    {WRITES}"),
-        found_by="check",
-    ),
-    "an option is not documented": Mistake(
-        writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)", "")),
-        "mine.flush: say under the field",
-        parts=parts(f"def __init__(self, options): ...\n\n    {WRITES}"),
-        found_by="check",
     ),
     "the entry point imports its library": Mistake(
         writer(before="import slow_library\n"),
         "its module imports slow_library whenever plugins are listed. Import inside functions",
         requires=("slow-library; extra == 'library'",),
-        found_by="check",
     ),
     "another version of rltrain is needed": Mistake(
         writer(), "needs rltrain>=7, but ", requires=("rltrain>=7",)
@@ -189,24 +173,17 @@ MISTAKES: dict[str, Mistake] = {
             "from rltrain.types import TaskInfo\n",
         ),
         "name a grad_sync: runs of the framework new have no usual one",
-        "--grad-sync: neither the backend mine nor a usual one of new names its own. Give",
-        run={
-            **{"backend": "mine", "library": "mine", "framework": "new", "suite": "mine"},
-            **{"task": "Any-v0", "grad_sync": None},
-        },
     ),
     "a class that takes no options": Mistake(
-        writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)", DOCUMENTED)),
-        "is given its options",
+        writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)")),
         "could not be loaded: it raises TypeError: Mine() takes no arguments",
-        found_by="ranks",
     ),
     "what is declared is no spec": Mistake(
         plugin("'mine'"), "rltrain_provides must return specs from rltrain.specs; got 'mine'"
     ),
     "a spec alone, and no list": Mistake(
         writer().replace("[", "(").replace("]", ")"),
-        "rltrain_provides must return a list; got the writer alone",
+        "is broken: TypeError: 'WriterSpec' object is not iterable",
     ),
     "rltrain_provides raises": Mistake(
         plugin("1 / 0"),
@@ -214,69 +191,160 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "a name with a space": Mistake(
         writer().replace("'mine'", "'my own'"),
-        "a writer's name must be a word of letters, digits, '-' and '_', which users type; not",
+        "its name must be a word of letters, digits, '-' and '_', which users type",
     ),
     "a framework that nobody provides": Mistake(
         plugin(f"LibrarySpec(name='mine', frameworks=('nunpy',), algorithms=('a',), {OF_LIBRARY})"),
         "no installed backend knows the framework 'nunpy'. Did you mean 'numpy'?",
-        "--framework numpy: mine runs on nunpy only. Did you mean 'nunpy'?",
-        run={"library": "mine"},
     ),
     "a library without an algorithm": Mistake(
         plugin(f"LibrarySpec(name='mine', frameworks=('numpy',), algorithms=(), {OF_LIBRARY})"),
-        "mine: a library must name its algorithms and its frameworks",
-        run={"library": "mine"},
+        "a library must name its algorithms and its frameworks",
     ),
     "the entry point is no plugin": Mistake(
         "provides = []", "which has no rltrain_provides: name the module whose"
     ),
     "a suite cannot list its tasks": Mistake(
         suite(tasks="lambda: 1 / 0"),
-        "its tasks() raises ZeroDivisionError: division by zero. Its author must mend it",
-        run={"suite": "mine", "task": "Typo-v0"},
+        "tasks(): raises ZeroDivisionError: division by zero",
     ),
     "a suite lists no names": Mistake(
         suite(tasks="lambda: None"),
-        "its tasks() must return Iterable, not None.",
-        run={"suite": "mine", "task": "Typo-v0"},
+        "tasks(): raises TypeError: 'NoneType' object is not iterable",
     ),
     "a suite looks up a task that it does not have": Mistake(
         suite(describe="lambda task, env: {}[task]"),
-        "its describe() raises KeyError: 'no/such'. Its author must mend it: --no-plugin mine",
-        "its describe() raises KeyError: 'Stub-v0'. Its author must mend it: --no-plugin mine",
-        run={"suite": "mine"},
+        "describe(): raises KeyError: 'no/such'",
     ),
     "a suite describes its own task wrongly": Mistake(
         suite("lambda: ['Mine-v0']", "lambda task, env: {} if task == 'Mine-v0' else None"),
-        "its describe() must return TaskInfo or None, not dict. Its author must mend it",
-        run={"suite": "mine", "task": "Mine-v0"},
+        "describe() must return TaskInfo or None, not dict.",
     ),
     "a cluster reads a variable that may not be set": Mistake(
         cluster("lambda environ: environ['MINE_RANK']"),
-        "its find() raises KeyError: 'MINE_RANK'. Its author must mend it: --no-plugin mine",
-        run={"cluster": "mine"},
+        "find(): raises KeyError: 'MINE_RANK'",
     ),
     "a cluster finds no place": Mistake(
         cluster("dict"),
-        "its find() must return StartedRank or StartedNode or None, not dict.",
-        run={"cluster": "mine"},
+        "find() must return StartedRank or StartedNode or None, not dict.",
     ),
     "a library has no default options": Mistake(
         library("default_agent=lambda task, algorithm: None"),
-        "its default_agent() must return Mapping, not None. Its author must mend it",
-        run={"library": "mine"},
+        "default_agent() must return Mapping, not NoneType.",
     ),
     "a library returns the number of its steps": Mistake(
         library("default_agent=lambda *a: dict(), iteration=lambda config: 16"),
-        "its iteration() must return Iteration, not int. Its author must mend it",
-        run={"library": "mine"},
+        "iteration() must return Iteration, not int.",
     ),
     "a library's refusal raises": Mistake(
         library(
             "default_agent=lambda *a: dict(), refuses=[Refusal('odd', lambda *a: 1 / 0, '', '')]"
         ),
-        "its refusal 'odd' raises ZeroDivisionError: division by zero. Its author must mend it",
-        run={"library": "mine"},
+        "refusal 'odd': raises ZeroDivisionError: division by zero",
     ),
 }
 """By what is wrong."""
+
+PAGE = (Path(__file__).parents[5] / "docs" / "mistakes.md").read_text()
+
+
+@pytest.fixture
+def planted(request, site, stub) -> Mistake:
+    """A mistake, in an installed plugin that is called `mine`."""
+    mistake: Mistake = MISTAKES[request.param]
+    sys.modules.pop("slow_library", None)
+    (site.path / "slow_library.py").write_text("")
+    site.install("slow-library")
+    module = site.install("mine", mistake.plugin, requires=mistake.requires)
+    (site.path / f"{module}_parts.py").write_text(mistake.parts)
+    if mistake.twice:
+        other = site.install("other", mistake.plugin)
+        (site.path / f"{other}_parts.py").write_text(parts())
+    return mistake
+
+
+def of_check(capsys) -> str:
+    """Return what `rltrain plugins --check mine` says."""
+    assert main(["plugins", "--check", "mine"]) == 1
+    return re.sub(r"fixture_\d+_mine", "mine", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("planted", MISTAKES, indirect=True)
+def test_each_mistake_is_named(planted, stub, capsys, request):
+    wrong = request.node.callspec.id
+    line, *_ = [line for line in of_check(capsys).splitlines() if planted.says in line]
+    if request.config.option.capture == "no":
+        print(f"\n| {wrong} | {line.removeprefix('mine 1.0: ')} |")
+    (row,) = (row for row in PAGE.splitlines() if row.startswith(f"| {wrong} |"))
+    assert planted.says in row
+
+
+NOT_CHOSEN = [
+    *(name for name in MISTAKES if name.startswith(("a suite", "a library"))),
+    "a cluster reads a variable that may not be set",
+]
+
+
+@pytest.mark.parametrize("planted", NOT_CHOSEN, indirect=True)
+def test_a_mistake_stops_no_run_that_does_not_use_the_plugin(
+    planted, stub, capsys, request, monkeypatch
+):
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "stub,mine")
+    assert make_plan(stub.OPTIONS).config.library == "stub"
+    told, name = capsys.readouterr().err, request.node.callspec.id
+    asked = "looks up" in name or "a variable" in name
+    assert told.count("--no-plugin mine leaves it out") == asked, told
+    assert main(["--help"]) == main(["plugins"]) == 0
+
+
+@pytest.mark.parametrize(
+    "planted", ["a cluster reads a variable that may not be set"], indirect=True
+)
+def test_a_cluster_whose_variables_are_set_is_not_left_out(planted, stub, capsys, monkeypatch):
+    monkeypatch.setenv("MINE_SIZE", "4")
+    with pytest.raises(PluginError, match=r"The cluster 'mine' of mine 1.0 raises KeyError"):
+        make_plan(stub.OPTIONS)
+
+
+@pytest.mark.parametrize(
+    "planted", ["a suite looks up a task that it does not have"], indirect=True
+)
+def test_strict_raises_what_a_function_raised(planted, stub, monkeypatch):
+    monkeypatch.setenv("RLTRAIN_STRICT", "1")
+    with pytest.raises(KeyError):
+        make_plan(stub.OPTIONS)
+
+
+def test_nothing_is_wrong_with_a_good_plugin(site, stub, capsys):
+    assert main(["plugins", "--check", "notes"]) == 0
+    assert "nothing is wrong" in capsys.readouterr().out
+
+
+def test_what_is_checked_must_be_there(stub, capsys):
+    assert main(["plugins", "--check", "stubb"]) == 2
+    assert "check stubb: no such plugin. Did you mean 'stub'?" in capsys.readouterr().err
+
+
+SOUND = {
+    "a function that makes the object": "def Mine(): return Made()",
+    "made when it is asked for": "def __getattr__(name): return Made",
+    "under another name": (
+        "class Mine:\n    @hookimpl(specname='rltrain_write')\n    def note(self, record): ..."
+    ),
+    "of a later rltrain": (
+        "class Mine(Made):\n    @hookimpl(optionalhook=True)\n    def rltrain_later(self): ..."
+    ),
+    "with a default": "class Mine:\n    @hookimpl\n    def rltrain_write(self, record, now=0): ...",
+}
+"""Sources of classes that are as they must be."""
+
+
+@pytest.mark.parametrize("source", SOUND.values(), ids=SOUND)
+def test_a_class_that_is_sound_is_not_refused(site, stub, capsys, source):
+    module = site.install("mine", writer())
+    made = f"from rltrain import hookimpl\nclass Made:\n    {WRITES}\n"
+    (site.path / f"{module}_parts.py").write_text(f"{made}{source}\n")
+    plan = make_plan({**stub.OPTIONS, "writers": ["mine"]})
+    assert f"{module}_parts" not in sys.modules
+    assert RunPlugins().choose(plan.registry.get(WriterSpec, "mine"))
+    assert main(["plugins", "--check", "mine"]) == 0, capsys.readouterr().out

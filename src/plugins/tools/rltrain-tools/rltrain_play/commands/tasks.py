@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import dataclasses
 import shutil
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.cli.flags import OWN, add_flags, read_flags
+from rltrain.commands import add_flags, print_json, read_flags
 from rltrain.config import RunConfig
-from rltrain.config.options import COMMAND
-from rltrain.errors import RltrainError, UsageError
-from rltrain.options.agent import default_options
-from rltrain.plan.resolve import tell
-from rltrain.plugins.registry import Registry, discover
-from rltrain.ranks.folders import private_folder
+from rltrain.errors import RltrainError, UsageError, in_a_line
+from rltrain.launch import private_folder
+from rltrain.options import Group, Scope, default_options
+from rltrain.plugins import Registry, discover
 from rltrain.specs import LibrarySpec, SuiteSpec
-from rltrain.terminal import one_line, print_json
+from rltrain.terminal import note, one_line
 from rltrain.types import TaskInfo
+
+OWN = Group("options")
 
 _NARROW = 12
 """Characters that a column keeps at least."""
@@ -30,11 +30,11 @@ class TasksOptions:
     """The command's options."""
 
     words: tuple[str, ...] = OWN.option(
-        (), COMMAND, "only tasks that have each word in their name", kind="words", metavar="WORD"
+        (), Scope.COMMAND, "only tasks that have each word in their name", kind="words"
     )
-    suite: str | None = OWN.named(None, COMMAND, "only this suite's tasks")
-    json: bool = OWN.switch(COMMAND, "print JSON, with the tasks that cannot be made here")
-    no_plugin: tuple[str, ...] = OWN.named((), COMMAND, "leave a plugin out", kind="append")
+    suite: str | None = OWN.named(None, Scope.COMMAND, "only this suite's tasks")
+    json: bool = OWN.switch(Scope.COMMAND, "print JSON, with the tasks that cannot be made here")
+    no_plugin: tuple[str, ...] = OWN.named((), Scope.COMMAND, "leave a plugin out", kind="append")
 
 
 class TasksCommand:
@@ -54,21 +54,21 @@ class TasksCommand:
         registry = discover(own.no_plugin)
         asked = [registry.get(SuiteSpec, own.suite)] if own.suite else []
         suites = asked or registry.all(SuiteSpec)
-        wanted = [word.lower() for word in own.words]
-        # Environments that are made to look at them leave logs in the current folder, as MuJoCo's.
+        # Environments that are made to describe them leave logs in the current folder, as MuJoCo's.
         with private_folder() as elsewhere, contextlib.chdir(elsewhere):
             rows = [
                 _row(suite, task, registry)
-                for suite, tasks in registry.ask(suites, lambda x: x.tasks(), [str(own.suite)])
+                for suite, tasks in registry.ask(suites, lambda x: [*x.tasks()], [str(own.suite)])
                 for task in tasks
-                if all(word in task.lower() for word in wanted)
+                if all(word.lower() in task.lower() for word in own.words)
             ]
         if not (rows or own.json):
             raise UsageError(
                 f"tasks {' '.join(own.words)}: no task has that in its name."
                 f"{registry.not_ready(SuiteSpec)}"
             )
-        tell(registry.failed)
+        for text in registry.failed:
+            note(text)
         if own.json:
             print_json(rows)
             return 0
@@ -82,29 +82,24 @@ class TasksCommand:
 
 
 def _row(suite: SuiteSpec, task: str, registry: Registry) -> dict[str, Any]:
+    info, able = None, []
     try:
         info = suite.describe(task, {})
         reason = "" if info else f"The suite {suite.name} lists it, but does not know it."
-        asked = registry.ask(
-            registry.all(LibrarySpec), lambda x: info and _can_learn(x, suite, info)
-        )
+        libraries = registry.all(LibrarySpec) if info else []
+        asked = registry.ask(libraries, lambda x: info and _can_learn(x, suite, info))
         able = [library for library, can in asked if can]
-    except RltrainError as error:
-        info, able, reason = None, [], str(error)
-    groups = info and info.observations
+    except Exception as error:  # A suite may raise anything.
+        reason = str(error) if isinstance(error, RltrainError) else in_a_line(error)
+    known = {} if info is None else vars(info)
     return {
         "suite": suite.name,
         "task": task,
         "reason": reason,
-        "observations": groups
-        and {
-            name: {"shape": list(group.shape), "dtype": group.dtype}
-            for name, group in groups.items()
-        },
-        "action": info and info.action,
-        "actions": info and info.actions and list(info.actions),
-        "num_envs": info and info.num_envs,
-        "max_episode_length": info and info.max_episode_length,
+        "observations": info
+        and info.observations
+        and {name: dataclasses.asdict(group) for name, group in info.observations.items()},
+        **{x: known.get(x) for x in ("action", "actions", "num_envs", "max_episode_length")},
         "libraries": [library.name for library in able],
         "tuned": [x.name for x in able if info and _is_tuned(x, suite, info)],
     }
@@ -115,50 +110,38 @@ def _can_learn(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
     frameworks = [name for name in library.frameworks if name in suite.frameworks]
     if not frameworks:
         return False
-    options, _ = default_options(library, suite, task, library.algorithms[0], frameworks[0])
-    config = run_of(library, task, options, framework=frameworks[0], suite=suite.name)
-    return not any(refusal.applies(config, task) for refusal in library.refuses)
-
-
-def run_of(
-    library: LibrarySpec, task: TaskInfo, agent: Mapping[str, Any], **more: Any
-) -> RunConfig:
-    """Return a run of a library's default algorithm, to ask the library about it."""
-    usual = {"framework": library.frameworks[0], "suite": "any", "backend": "any"}
-    return RunConfig(
+    algorithm = library.algorithms[0]
+    agent, _ = default_options(library, suite, task, algorithm, frameworks[0])
+    config = RunConfig(
         library=library.name,
-        algorithm=library.algorithms[0],
+        algorithm=algorithm,
+        framework=frameworks[0],
+        suite=suite.name,
         task=task.name,
-        grad_sync="any",  # No refusal depends on it, or on the backend.
+        backend="any",  # No refusal depends on it.
+        grad_sync="any",
         agent=agent,
         num_envs=task.num_envs,
-        **{**usual, **more},
     )
+    return not any(refusal.applies(config, task) for refusal in library.refuses)
 
 
 def _is_tuned(library: LibrarySpec, suite: SuiteSpec, task: TaskInfo) -> bool:
     tuned = suite.tuned
-    return tuned is not None and any(
-        tuned(task, library.name, algorithm) is not None for algorithm in library.algorithms
-    )
+    return tuned is not None and any(tuned(task, library.name, x) for x in library.algorithms)
 
 
 def _texts(row: dict[str, Any]) -> dict[str, str]:
     """Format a row for the table."""
-    groups = row["observations"]
-    observations = groups and ", ".join(
-        f"{name} {'x'.join(map(str, group['shape']))}" for name, group in groups.items()
-    )
-    actions = " ".join(map(str, row["actions"] or ()))
+    groups = (row["observations"] or {}).items()
+    shapes = [f"{name} {'x'.join(map(str, group['shape']))}" for name, group in groups]
+    names = [f"{name}*" if name in row["tuned"] else name for name in row["libraries"]]
     return {
         "suite": row["suite"],
         "task": row["task"],
-        "observations": observations or "?",
-        "actions": f"{row['action']} {actions}".rstrip(),
-        "libraries": ", ".join(
-            f"{name}*" if name in row["tuned"] else name for name in row["libraries"]
-        )
-        or "none",
+        "observations": ", ".join(shapes) or "?",
+        "actions": " ".join(map(str, [row["action"], *(row["actions"] or ())])),
+        "libraries": ", ".join(names) or "none",
     }
 
 
