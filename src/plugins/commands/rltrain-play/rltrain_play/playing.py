@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import statistics
 import time
 from collections.abc import Callable
@@ -85,6 +86,7 @@ class Player:
         """
         self._rollout.begin(observations)
         self._show(at_once=True)
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
         try:
             while (steps is None or self.steps < steps) and (
                 self._viewer is None or self._viewer.is_open()
@@ -92,6 +94,8 @@ class Player:
                 self._advance()
         except KeyboardInterrupt:
             return steps is None
+        finally:
+            signal.signal(signal.SIGINT, before)
         return True
 
     def summary(self) -> str:

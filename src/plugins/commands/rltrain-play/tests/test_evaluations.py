@@ -12,7 +12,7 @@ from rltrain_play import episodes
 from rltrain_play.episodes import Episode
 from rltrain_play.evaluating import Result
 from rltrain_play.kept import EVALUATIONS, read_evaluations
-from rltrain_report.evaluations import evaluation_blocks
+from rltrain_report.facts import evaluation_blocks
 from rltrain_report.runs import read_runs
 
 pytest.importorskip("scipy")
