@@ -44,7 +44,7 @@ def test_each_command_with_json_is_called():
 
 @pytest.mark.parametrize(("name", "words"), [(x, words) for x in CALLS for words in CALLS[x]])
 def test_stdout_is_json_alone(stub, site, capfd, monkeypatch, name, words):
-    monkeypatch.setattr("rltrain_play.progress._INTERVAL", 0.0)
+    monkeypatch.setattr("rltrain_play.episodes.INTERVAL", 0.0)
     run = Path(rltrain.train(**stub.OPTIONS).run_dir)
     shutil.copy(run / "checkpoints" / "last.txt", run / "checkpoints" / "one.txt")
     (saved,) = json.loads((run / "checkpoints.json").read_text())

@@ -98,10 +98,10 @@ def test_a_task_that_cannot_render_is_refused(kind):
 DRAWN = """
 import types
 from test_gymnasium_videos import make
-from rltrain_play.video.recorder import draw_frame
+from rltrain_play.video.recorder import render_frame
 env = make("InvertedPendulum-v5")
 env.reset(seed=0)
-draw_frame(env.render)
+render_frame(env.render)
 """
 
 

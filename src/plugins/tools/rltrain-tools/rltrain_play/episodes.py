@@ -1,9 +1,11 @@
-"""Whole episodes of a policy, which depend on nothing but their seed."""
+"""Episodes: played and counted as they end, or whole blocks that follow from their seed alone."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 from rltrain.errors import UsageError
@@ -13,6 +15,9 @@ from rltrain.seeding import SeedPlan
 
 LONGEST = 100_000
 """Steps after which an episode of a task without a time limit counts as endless."""
+
+INTERVAL = 10.0
+"""Seconds between two lines of `Progress`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +49,64 @@ class Episode:
     length: int
     """In steps."""
     success: bool | None
-    """None if the task does not say."""
+    """None if the task does not report it."""
+
+
+Ended = tuple[int, float, int, bool | None]
+"""An episode that has just ended: environment, return, length and success."""
+
+
+class Rollout:
+    """Steps environments with an agent, and counts their episodes on the host.
+
+    Attributes:
+        returns: of the running episodes so far, shape (num_envs,).
+        lengths: of the same, in steps.
+    """
+
+    def __init__(self, session: PolicySession, agent: Any, key: str | None = None) -> None:
+        """Prepare for an agent: a policy, or what has the same `act` and `reset`."""
+        self.agent = agent
+        self._session, self._key = session, key
+
+    def begin(self, observations: Any) -> None:
+        """Begin an episode in each environment, with the observations of a reset."""
+        import numpy as np
+
+        self._observations = observations
+        self.returns = np.zeros(self._session.env.num_envs)
+        self.lengths = np.zeros(self._session.env.num_envs, dtype=np.int64)
+        self.agent.reset()
+
+    def step(self) -> list[Ended]:
+        """Step all environments once, and return the episodes that ended."""
+        import numpy as np
+
+        outcome = self._session.step(self.agent.act(self._observations))
+        self._observations, rewards, terminations, truncations, info = outcome
+        self.agent.reset(terminations | truncations)
+        self.returns += self._session.to_host(rewards)
+        self.lengths += 1
+        done = self._session.to_host(terminations | truncations).astype(bool)
+        success = self._success(info, done)
+        ended = [
+            (int(i), float(self.returns[i]), int(self.lengths[i]), success[i])
+            for i in np.flatnonzero(done)
+        ]
+        self.returns[done] = self.lengths[done] = 0
+        return ended
+
+    def _success(self, info: Mapping[str, Any], done: Any) -> Any:
+        found = _find(info, self._key or "success", len(done))
+        if found is None and self._key is not None and done.any():
+            raise UsageError(
+                f"--success-key {self._key}: the infos of {self._session.config.task} have no such "
+                "key with a value for each environment. They have "
+                f"{', '.join(_names(info, len(done))) or 'none'}."
+            )
+        if found is None:
+            return [None] * len(done)
+        return (self._session.to_host(found).reshape(-1) > 0).tolist()
 
 
 def make_blocks(seeds: Sequence[int], episodes: int, num_envs: int) -> list[Block]:
@@ -58,100 +120,60 @@ def play_block(
     policy: Policy,
     block: Block,
     success_key: str | None = None,
-    told: Callable[[int, int], None] = lambda ended, steps: None,
+    report: Callable[[int], None] = lambda ended: None,
 ) -> list[Episode]:
-    """Play one episode in each environment.
+    """Play one episode in each environment, with a policy that acts deterministically.
 
-    An environment whose episode has ended goes on, uncounted, until all have ended: the first
+    An environment whose episode has ended continues, uncounted, until all have ended: the first
     episodes to end, of any environment, would be the short ones.
 
     Args:
         session: has the environments.
-        policy: acts deterministically.
+        policy: acts.
         block: the episodes.
         success_key: where the task's infos say whether an episode was a success; None for the key
             "success", if there is one.
-        told: called after each step with how many episodes have ended, and how many steps there
-            were.
+        report: called after each step with how many episodes have ended.
     """
-    import numpy as np
-
     num_envs = session.env.num_envs
-    observations = session.reset(block.environment_seed)
-    policy.reset()
-    finished = Finished(session, success_key)
+    rollout = Rollout(session, policy, success_key)
+    rollout.begin(session.reset(block.environment_seed))
     episodes: dict[int, Episode] = {}
-    for steps in range(1, LONGEST + 1):
-        observations, *outcome = session.step(policy.act(observations))
-        done, returns, lengths, success = finished.step(*outcome)
-        for i in np.flatnonzero(done):
-            episodes.setdefault(
-                int(i),
-                Episode(
-                    block.seed,
-                    block.number * num_envs + int(i),
-                    float(returns[i]),
-                    int(lengths[i]),
-                    None if success is None else bool(success[i]),
-                ),
-            )
+    for _ in range(LONGEST):
+        for i, *outcome in rollout.step():
+            episodes.setdefault(i, Episode(block.seed, block.number * num_envs + i, *outcome))
         if len(episodes) == num_envs:
             return [episodes[i] for i in range(num_envs)]
-        told(len(episodes), steps)
-        policy.reset(outcome[1] | outcome[2])
+        report(len(episodes))
     raise UsageError(
         f"{num_envs - len(episodes)} episodes have not ended after {LONGEST:,} steps. Give the "
         "task a time limit (an env. option), or choose another checkpoint."
     )
 
 
-class Finished:
-    """Follows running episodes, on the host.
+class Progress:
+    """Prints how far a process is, one line in ten seconds.
 
     Attributes:
-        returns: of the running episodes so far, shape (num_envs,).
-        lengths: of the same, in steps.
+        before: what was done before that of which `update` is called.
     """
 
-    def __init__(self, session: PolicySession, success_key: str | None = None) -> None:
-        """Begin an episode in each environment.
+    def __init__(self, total: int, say: Callable[[str], None], what: str = "episodes") -> None:
+        self.before = 0
+        self._total, self._say, self._what = total, say, what
+        self._began = self._said = time.monotonic()
 
-        Args:
-            session: has the environments.
-            success_key: see `play_block`.
-        """
-        import numpy as np
-
-        self._session, self._key = session, success_key
-        self.returns = np.zeros(session.env.num_envs)
-        self.lengths = np.zeros(session.env.num_envs, dtype=np.int64)
-
-    def step(
-        self, rewards: Any, terminations: Any, truncations: Any, info: Mapping[str, Any]
-    ) -> tuple[Any, Any, Any, Any]:
-        """Count one step of all environments.
-
-        Returns:
-            Which episodes ended, and for these the return, the length, and whether each was a
-            success; each a numpy array of shape (num_envs,). None for success if the task does not
-            say.
-        """
-        self.returns += self._session.to_host(rewards)
-        self.lengths += 1
-        done = self._session.to_host(terminations | truncations).astype(bool)
-        returns, lengths = self.returns.copy(), self.lengths.copy()
-        self.returns[done] = self.lengths[done] = 0
-        return done, returns, lengths, self._success(info, done)
-
-    def _success(self, info: Mapping[str, Any], done: Any) -> Any:
-        found = _find(info, self._key or "success", len(done))
-        if found is None and self._key is not None and done.any():
-            raise UsageError(
-                f"--success-key {self._key}: the infos of {self._session.config.task} have no such "
-                "key with a value for each environment. They have "
-                f"{', '.join(_names(info, len(done))) or 'none'}."
-            )
-        return None if found is None else self._session.to_host(found).reshape(-1) > 0
+    def update(self, done: int) -> None:
+        """Print how much is done, if it is time for a line."""
+        now = time.monotonic()
+        if now - self._said < INTERVAL:
+            return
+        self._said, left = now, ""
+        done += self.before
+        if done:
+            seconds = round((now - self._began) / done * (self._total - done))
+            left = f", about {timedelta(seconds=seconds)} left"
+        self._say(f"{done:,} of {self._total:,} {self._what}{left}")
 
 
 def _find(info: Mapping[str, Any], key: str, num_envs: int) -> Any:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import functools
+import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rltrain.config import RunConfig
+from rltrain.errors import UsageError
 from rltrain.launch import RankLog, say
 from rltrain.options import hide
 from rltrain.plugins import discover
@@ -19,12 +21,9 @@ from rltrain.runs import Checkpoint
 from rltrain.terminal import note
 from rltrain.types import World
 from rltrain.work import on_ranks
-from rltrain_play.episodes import Block, Episode, make_blocks, play_block
+from rltrain_play.episodes import Block, Episode, Progress, make_blocks, play_block
 from rltrain_play.kept import EVALUATIONS, Evaluated, add_evaluation
-from rltrain_play.progress import Progress
-from rltrain_play.statistics import Summary, check_installed, summarize
-
-__all__ = ["Result", "evaluate", "table"]
+from rltrain_play.statistics import Summary, summarize
 
 
 @dataclass(frozen=True)
@@ -38,18 +37,16 @@ class Evaluation:
     def __call__(self, config: RunConfig, world: World, log: RankLog) -> list[list[Episode]] | None:
         """Return the episodes of each checkpoint on rank 0. Collective."""
         with open_session(config, world, discover(config.no_plugins), log) as session:
-            found = []
-            blocks = self.share(world)
-            share = len(blocks) * len(self.checkpoints) * session.env.num_envs
-            progress = Progress(share, say if world.is_root else lambda text: None)
+            blocks, found = self.share(world), []
+            total = len(blocks) * len(self.checkpoints) * session.env.num_envs
+            progress = Progress(total, say if world.is_root else lambda text: None)
             for checkpoint in self.checkpoints:
                 policy = session.load_policy(Path(checkpoint))
-                own: list[tuple[Any, ...]] = []
+                own: list[tuple[Any, ...]] = []  # As tuples: ranks send each other data only.
                 for block in blocks:
-                    played = play_block(session, policy, block, self.success_key, progress.step)
-                    progress.block_done(len(played))
+                    played = play_block(session, policy, block, self.success_key, progress.update)
+                    progress.before += len(played)
                     own += map(dataclasses.astuple, played)
-                # As tuples: ranks send each other data only.
                 of_all = session.peers.gather_objects(own, dst=0)
                 found.append(
                     [Episode(*each) for each in sorted(each for rank in of_all for each in rank)]
@@ -91,7 +88,10 @@ def evaluate(
         UsageError: an option, a checkpoint or the success key is wrong.
         RankFailed: a rank failed.
     """
-    check_installed()
+    if importlib.util.find_spec("scipy") is None:
+        raise UsageError(
+            'evaluate: its statistics need scipy. Install it: pip install "rltrain[evaluate]".'
+        )
     checkpoints = tuple(checkpoints) or (trained.checkpoint,)
     plan = plan_policy(trained)
     config = plan.config
@@ -143,7 +143,7 @@ class Result:
 
     @functools.cached_property
     def summaries(self) -> dict[str, Summary]:
-        """Return the statistics of return, length, and success if the task says it."""
+        """Return the statistics of return, length, and success if the task reports it."""
         found = {
             "return": summarize([each.episode_return for each in self.episodes]),
             "length": summarize([each.length for each in self.episodes]),
@@ -152,7 +152,7 @@ class Result:
         return found | ({"success": summarize(judged)} if judged else {})
 
     def as_json(self) -> dict[str, Any]:
-        """Return everything, as JSON has it."""
+        """Return everything, for JSON."""
         return {
             **{each.name: getattr(self, each.name) for each in dataclasses.fields(self)},
             "episodes": len(self.episodes),
@@ -198,19 +198,23 @@ def table(results: Sequence[Result]) -> str:
         ("checkpoint", "iteration", "episodes", "return, 95 %", "iqm, 95 %", "length", "success")
     ]
     for result in results:
-        found = result.summaries
-        success = f"{found['success'].mean:.1%}" if "success" in found else "-"
-        name = Path(result.checkpoint).name
-        where = Path(result.run).name if result.run else Path(result.checkpoint).parent.name
+        found, path = result.summaries, Path(result.checkpoint)
+        where = Path(result.run).name if result.run else path.parent.name
+        means = (
+            f"{mean:.2f} [{low:.2f}, {high:.2f}]"
+            for mean, (low, high) in (
+                (found["return"].mean, found["return"].mean_interval),
+                (found["return"].iqm, found["return"].iqm_interval),
+            )
+        )
         rows.append(
             (
-                f"{where}/{name}",
+                f"{where}/{path.name}",
                 "-" if result.iteration is None else str(result.iteration),
                 str(len(result.episodes)),
-                _with_interval(found["return"].mean, found["return"].mean_interval),
-                _with_interval(found["return"].iqm, found["return"].iqm_interval),
+                *means,
                 f"{found['length'].mean:.1f}",
-                success,
+                f"{found['success'].mean:.1%}" if "success" in found else "-",
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -218,8 +222,3 @@ def table(results: Sequence[Result]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
     )
-
-
-def _with_interval(value: float, interval: tuple[float, float]) -> str:
-    low, high = interval
-    return f"{value:.2f} [{low:.2f}, {high:.2f}]"

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rltrain.commands import Plan
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.launch import PARTIAL, RankLog, say
-from rltrain.plugins import Registry, discover, exporters
-from rltrain.policies import PolicySession, Trained, open_session
-from rltrain.policy import Exporter, Policy, PolicyModule
+from rltrain.plugins import discover, exporters
+from rltrain.policies import Trained, open_session
+from rltrain.policy import Exporter, PolicyModule
 from rltrain.runs import NotWritten, RunFolder, check_inside, check_writable
 from rltrain.types import World
 from rltrain_play.metadata import as_text, describe, plain
@@ -23,7 +24,7 @@ from rltrain_play.verifying import Comparison, try_out, verify
 
 @dataclass(frozen=True)
 class Export:
-    """The work: write the files of a policy, compare them with it, and describe them."""
+    """The work: writes the files of a policy, compares them with it, and describes them."""
 
     files: Mapping[str, Path]
     """By format."""
@@ -41,7 +42,10 @@ class Export:
             module = policy.module()
             facts = describe(session, module)
             about = {format: self._write(exporter, module, format, facts) for format in self.files}
-            results = self._compare(exporter, session, policy, module) if self.verify else {}
+            results: dict[str, Comparison] = {}
+            if self.verify:
+                runs = {format: exporter.load(path, format) for format, path in self.files.items()}
+                results = verify(session, policy, module, runs, self.verify, say)
         for format, result in results.items():
             verdict = "acts as the policy" if result.passed else "DOES NOT ACT AS THE POLICY"
             say(f"{self.files[format].name} {verdict}: {result}.")
@@ -72,37 +76,21 @@ class Export:
                 f"({type(error).__name__}: {' '.join(str(error).split())[:300]}). Choose another "
                 "format, or a newer version of what writes this one."
             ) from error
-        told = "".join(f", {name} {value}" for name, value in about.items() if name == "opset")
-        say(f"wrote {path} ({format}{told})")
+        more = "".join(f", {name} {value}" for name, value in about.items() if name == "opset")
+        say(f"wrote {path} ({format}{more})")
         return {"name": path.name, **about}
-
-    def _compare(
-        self, exporter: Exporter, session: PolicySession, policy: Policy, module: PolicyModule
-    ) -> dict[str, Comparison]:
-        runs = {format: exporter.load(path, format) for format, path in self.files.items()}
-        return verify(session, policy, module, runs, self.verify or 0, say)
 
 
 def choose_files(
-    trained: Trained,
-    framework: str,
-    backend: str,
-    registry: Registry,
-    formats: Sequence[str],
-    output: str | None,
+    trained: Trained, plan: Plan, formats: Sequence[str], output: str | None
 ) -> dict[str, Path]:
-    """Return which files to write, by format.
+    """Return which files to write, by format; of no format, that of the framework's default.
 
-    Args:
-        trained: the checkpoint.
-        framework: of the policy.
-        backend: that of the run.
-        registry: the installed plugins.
-        formats: those that the user named; none for the framework's default.
-        output: the file that the user named. By default, files are in the folder `exported`: of the
-            run folder, or beside a checkpoint that a library's own script wrote.
+    Without an output, files are in the folder `exported`: of the run folder, or next to a
+    checkpoint that a library's own script wrote.
     """
-    able = exporters(registry, backend)
+    framework = plan.config.framework
+    able = exporters(plan.registry, plan.config.backend)
     if framework not in able:
         raise UsageError(f"Policies of {framework} cannot be exported: no backend has an exporter.")
     exporter = able[framework]
@@ -117,9 +105,20 @@ def choose_files(
             check_inside(trained.run, folder, bool(trained.options.get("trust")))
         files = {format: folder / f"policy{exporter.formats[format]}" for format in chosen}
     else:
-        files = {chosen[0]: _named(output, chosen, exporter)}
-    for path in files.values():
-        check_writable("output", str(path.parent))
+        suffix, path = exporter.formats[chosen[0]], Path(output).expanduser().resolve()
+        if len(chosen) > 1:
+            raise UsageError(
+                f"--output {output}: names one file, but --format names {len(chosen)}."
+            )
+        if path.is_dir():
+            raise UsageError(f"--output {output}: is a folder. Name a file.")
+        if path.suffix != suffix:
+            raise UsageError(
+                f"--output {output}: a file of the format {chosen[0]} ends in {suffix}. Name it "
+                f"so, or give another --format: {', '.join(exporter.formats)}."
+            )
+        files = {chosen[0]: path}
+    check_writable("output", str(next(iter(files.values())).parent))
     return files
 
 
@@ -132,21 +131,7 @@ def _unknown(format: str, framework: str, able: Mapping[str, Exporter]) -> Usage
             f"{framework}. Choose from {own}."
         )
     known = [name for exporter in able.values() for name in exporter.formats]
-    return UsageError(f"--format {format}: is not known.{suggest(format, known)} There are: {own}.")
-
-
-def _named(output: str, formats: Sequence[str], exporter: Exporter) -> Path:
-    """Return the file that the user named."""
-    path = Path(output).expanduser().resolve()
-    if len(formats) > 1:
-        raise UsageError(f"--output {output}: names one file, but --format names {len(formats)}.")
-    suffix = exporter.formats[formats[0]]
-    if path.suffix != suffix:
-        raise UsageError(
-            f"--output {output}: a file of the format {formats[0]} ends in {suffix}. Name it "
-            f"so, or give another --format: {', '.join(exporter.formats)}."
-        )
-    return path
+    return UsageError(f"--format {format}: unknown.{suggest(format, known)} Choose from {own}.")
 
 
 def _write(path: Path, write: Callable[[Path], Any]) -> None:

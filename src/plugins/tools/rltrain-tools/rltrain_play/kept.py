@@ -9,7 +9,6 @@ import contextlib
 import dataclasses
 import json
 import os
-import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,20 +59,18 @@ def add_evaluation(run: Path, found: Evaluated, env: Mapping[str, Any]) -> None:
     """Add a line.
 
     Args:
-        run: the run folder. Somebody else may have made it: a link in the file's place is refused.
+        run: the run folder. A link in the file's place is refused: others may have made the folder.
         found: of a checkpoint in the run folder.
         env: the task's options with which it was played, without secrets.
     """
     line = json.dumps({**dataclasses.asdict(found), "env": dict(env)}, default=str) + "\n"
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
     with os.fdopen(os.open(run / EVALUATIONS, flags, 0o666), "wb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(0, "it is no plain file", str(run / EVALUATIONS))
         file.write(line.encode())
 
 
 def read_evaluations(run: Path) -> list[Evaluated]:
-    """Read the lines; those that are damaged are passed over."""
+    """Read the lines; damaged ones are skipped."""
     found: list[Evaluated] = []
     try:
         lines = read_text(run / EVALUATIONS, _LARGEST, run).splitlines()
@@ -82,7 +79,7 @@ def read_evaluations(run: Path) -> list[Evaluated]:
     names = [each.name for each in dataclasses.fields(Evaluated)]
     for line in lines:
         with contextlib.suppress(ValueError, LookupError, TypeError):
-            told = parse_json(line)
-            given = {name: told[name] for name in names if name in told}
+            read = parse_json(line)
+            given = {name: read[name] for name in names if name in read}
             found.append(Evaluated(**given))
     return found

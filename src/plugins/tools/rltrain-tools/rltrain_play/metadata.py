@@ -26,14 +26,10 @@ def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
     checkpoint = Checkpoint(session.checkpoint, config.trust)
     spaces = session.env.single_observation_space
     groups = getattr(spaces, "spaces", None) or dict.fromkeys(module.inputs, spaces)
-    observations = {
-        name: {**_array(info), **_space(groups[name])} for name, info in module.inputs.items()
-    }
-    before, after = (
-        {f"{side}.{name}": _array(info) for name, info in module.states.items()}
-        for side in ("state_in", "state_out")
-    )
-    of_suite = session.describe_task()
+    inputs = {name: _array(info) | _space(groups[name]) for name, info in module.inputs.items()}
+    outputs = {"actions": _array(module.output) | _space(session.env.single_action_space)}
+    for name, info in module.states.items():
+        inputs[f"state_in.{name}"] = outputs[f"state_out.{name}"] = _array(info)
     facts: dict[str, Any] = {
         "rltrain_version": __version__,
         "task": config.task,
@@ -47,36 +43,28 @@ def describe(session: PolicySession, module: PolicyModule) -> dict[str, Any]:
             "iteration": checkpoint.iteration,
             "sha256": checkpoint.digest,
         },
-        "inputs": observations | before,
-        "outputs": {
-            "actions": {**_array(module.output), **_space(session.env.single_action_space)},
-            **after,
-        },
+        "inputs": inputs,
+        "outputs": outputs,
         "normalization": plain(module.normalization),
         "action_transform": plain(module.actions),
         "step_dt": getattr(session.env.unwrapped, "step_dt", None),
         "versions": dict(versions()),
     }
-    if of_suite:
-        facts[config.suite] = plain(of_suite)
-    return facts
+    of_suite = session.describe_task()
+    return facts | ({config.suite: plain(of_suite)} if of_suite else {})
 
 
 def as_text(facts: Mapping[str, Any]) -> dict[str, str]:
-    """Return the metadata of a file that holds text by name: JSON, where it is not text already.
+    """Return what `describe` found, for a file that holds text by name: JSON if it is not text.
 
-    What the suite tells as text has names of its own, besides.
-
-    Args:
-        facts: see `describe`.
+    Text of the suite is also there under its own names.
     """
-    text = {
-        name: value if isinstance(value, str) else json.dumps(value)
-        for name, value in facts.items()
-        if value is not None
-    }
     of_suite = facts.get(facts["suite"]) or {}
-    return {name: x for name, x in of_suite.items() if isinstance(x, str)} | text
+    found = {name: text for name, text in of_suite.items() if isinstance(text, str)}
+    for name, value in facts.items():
+        if value is not None:
+            found[name] = value if isinstance(value, str) else json.dumps(value)
+    return found
 
 
 def _array(info: ArrayInfo) -> dict[str, Any]:

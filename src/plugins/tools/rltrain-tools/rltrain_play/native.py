@@ -1,4 +1,4 @@
-"""What scripts of Isaac Lab and mjlab have trained, found by its run folder, whoever wrote it."""
+"""Finds what scripts of Isaac Lab and mjlab have trained, by its run folder."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rltrain.errors import UsageError
 from rltrain.policies import Trained, find_trained
 from rltrain.runs import read_text, real
 
-_TOLD = "run.json"
+_ABOUT = "run.json"
 """Where Isaac Lab 3 names library and task, in its run folder."""
 _LARGEST = 1 << 20
 """Bytes of that file that are read."""
@@ -36,26 +36,26 @@ def find(named: str, choice: str | None, given: Mapping[str, Any]) -> Trained:
         path, choice = (found, None) if found else (path, choice)
     if not os.path.isfile(path):
         return find_trained(named, choice, given)
-    told = _told(path.parent) or _told(path.parent.parent)
+    about = _about(path.parent) or _about(path.parent.parent)
     own = {name: value for name, value in given.items() if value is not None}
-    return find_trained(str(path), choice, told | own)
+    return find_trained(str(path), choice, about | own)
 
 
 def _latest(given: Mapping[str, Any]) -> Path | None:
     """Return Isaac Lab's newest run folder below the log root."""
-    files = real(given.get("log_root") or "logs").glob(f"*/*/*/{_TOLD}")
+    files = real(given.get("log_root") or "logs").glob(f"*/*/*/{_ABOUT}")
     for folder in (path.parent for path in sorted(files, key=os.path.getmtime, reverse=True)):
-        told = _told(folder)
-        if told and all(given.get(name) in (None, told[name]) for name in told):
+        about = _about(folder)
+        if about and all(given.get(name) in (None, about[name]) for name in about):
             return folder
     return None
 
 
-def _told(folder: Path) -> dict[str, Any]:
+def _about(folder: Path) -> dict[str, Any]:
     """Return library and task of a run folder; nothing if it does not say them as words."""
     try:
-        told = json.loads(read_text(folder / _TOLD, _LARGEST, folder))
-        found = {name: told[name] for name in ("library", "task")}
+        read = json.loads(read_text(folder / _ABOUT, _LARGEST, folder))
+        found = {name: read[name] for name in ("library", "task")}
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return {}
     return found if all(isinstance(x, str) and ":" not in x for x in found.values()) else {}

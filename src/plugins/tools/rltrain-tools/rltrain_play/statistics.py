@@ -7,18 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.errors import UsageError
-
-CONFIDENCE = 0.95
-"""Of the intervals."""
-
-_RESAMPLES = 2000
-"""As many as rliable's examples take (github.com/google-research/rliable)."""
-
 
 @dataclass(frozen=True)
 class Summary:
-    """What is said of one number of many episodes."""
+    """Statistics of one number of many episodes."""
 
     mean: float
     mean_interval: tuple[float, float]
@@ -30,16 +22,6 @@ class Summary:
     std: float
     least: float
     greatest: float
-
-
-def check_installed() -> None:
-    """Check that scipy is there."""
-    try:
-        import scipy.stats  # noqa: F401
-    except ImportError as error:
-        raise UsageError(
-            'evaluate: its statistics need scipy. Install it: pip install "rltrain[evaluate]".'
-        ) from error
 
 
 def summarize(values: Sequence[float]) -> Summary:
@@ -72,11 +54,10 @@ def _interval(data: Any, statistic: Any) -> tuple[float, float]:
         return float(statistic(data)), float(statistic(data))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # scipy warns if all resamples are equal.
+        # As many resamples as in rliable's examples (github.com/google-research/rliable).
         found = bootstrap(
-            (data,),
-            statistic,
-            confidence_level=CONFIDENCE,
-            n_resamples=_RESAMPLES,
+            *((data,), statistic),
+            n_resamples=2000,
             method="percentile",
             random_state=np.random.default_rng(0),
         ).confidence_interval

@@ -9,7 +9,7 @@ from typing import Any
 from rltrain.errors import UsageError
 from rltrain.policies import PolicySession
 from rltrain.policy import Policy, PolicyModule
-from rltrain_play.progress import Progress
+from rltrain_play.episodes import Progress
 
 TOLERANCE = 1e-5
 """The greatest difference between continuous actions, in parts of their scale, that is rounding."""
@@ -51,17 +51,14 @@ def verify(
     observations: int,
     say: Callable[[str], None],
 ) -> dict[str, Comparison]:
-    """Play the policy, and compare what each file does with the same observations.
+    """Play the policy, and compare what each file does with the same observations, by format.
 
-    Each has recurrent states of its own, which are fed back. Half-way, all episodes begin anew. The
+    Each has recurrent states of its own, which are fed back. Half-way, all episodes start over. The
     first environment is played a second time by itself, as a batch of one.
-
-    Returns:
-        The result by format.
     """
     num_envs = session.env.num_envs
     players = {
-        format: [_Player(run, module, slice(0, size)) for size in (num_envs, 1)]
+        format: [_Player(run, module, size) for size in (num_envs, 1)]
         for format, run in files.items()
     }
     results = {format: Comparison() for format in files}
@@ -78,31 +75,29 @@ def verify(
         for format, of_format in players.items():
             for player in of_format:
                 found = player.act(arrays, done)
-                compare(results[format], found, wanted[player.rows], scale)
+                compare(results[format], found, wanted[: len(found)], scale)
             results[format].observations += num_envs
         observed, _, terminated, truncated, _ = session.step(actions)
         policy.reset(terminated | truncated)
         done = session.to_host(terminated | truncated)
-        progress.step((step + 1) * num_envs)
+        progress.update((step + 1) * num_envs)
     return results
 
 
 def try_out(run: Run, module: PolicyModule) -> None:
     """Run a file on batches of one and three."""
     for size in (1, 3):
-        player = _Player(run, module, slice(0, size))
         observed = {name: _zeros(info, size) for name, info in module.inputs.items()}
-        shape = player.act(observed, None).shape
+        shape = _Player(run, module, size).act(observed, None).shape
         if shape != (size, *module.output.shape):
             raise UsageError(f"actions for a batch of {size} have the shape {shape}")
 
 
 class _Player:
-    """A file that acts in some of the environments, and keeps its recurrent states."""
+    """A file that acts in the first environments, and keeps its recurrent states."""
 
-    def __init__(self, run: Run, module: PolicyModule, rows: slice) -> None:
-        self.rows = rows
-        self._run, self._module = run, module
+    def __init__(self, run: Run, module: PolicyModule, size: int) -> None:
+        self._run, self._module, self._size = run, module, size
         self._states: list[Any] = []
 
     def act(self, observations: Mapping[str, Any], done: Any) -> Any:
@@ -112,13 +107,12 @@ class _Player:
             observations: by group, of all environments.
             done: in which of all environments an episode has begun; None for all.
         """
-        given = [group[self.rows] for group in observations.values()]
         if done is None:
-            infos = self._module.states.values()
-            self._states = [_zeros(info, len(given[0])) for info in infos]
+            self._states = [_zeros(info, self._size) for info in self._module.states.values()]
         else:
             for state in self._states:
-                state[done[self.rows]] = 0
+                state[done[: self._size]] = 0
+        given = [group[: self._size] for group in observations.values()]
         actions, *states = self._run([*given, *self._states])
         self._states = [state.copy() for state in states]  # Some are views of read-only memory.
         return actions
@@ -155,11 +149,7 @@ def compare(result: Comparison, found: Any, wanted: Any, scale: Any) -> None:
 
 def half_range(space: Any) -> Any:
     """Return half the range of each action, infinite if it has no bounds; None if discrete."""
-    import numpy as np
-
-    if not hasattr(space, "high"):
-        return None
-    return (space.high.astype(np.float64) - space.low) / 2
+    return (space.high.astype("float64") - space.low) / 2 if hasattr(space, "high") else None
 
 
 def _zeros(info: Any, size: int) -> Any:

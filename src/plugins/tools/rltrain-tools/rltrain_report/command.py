@@ -1,4 +1,4 @@
-"""Write what runs have done as one HTML page, with its pictures beside it."""
+"""Write what runs have done as one HTML page, with its pictures next to it."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class ReportOptions:
 
 
 class ReportCommand:
-    """Write what runs have done as one HTML page, with its pictures beside it.
+    """Write what runs have done as one HTML page, with its pictures next to it.
 
     Examples:
       rltrain report latest
       rltrain report logs/rl_games/CartPole-v1/* --output cartpole
 
-    Runs that differ in nothing but the seed are drawn as one line with a band. The page opens
-    without a network. A run that still trains is shown as far as it has come.
+    Runs that differ in nothing but the seed are one line with a band. The page opens without a
+    network. A run that still trains is shown so far.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
@@ -52,7 +52,7 @@ class ReportCommand:
         add_flags(parser, of=ReportOptions)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Write the page and say where it is."""
+        """Write the page and print where it is."""
         from rltrain.runs import check_inside
         from rltrain_report.page import write_page
         from rltrain_report.report import report_page
@@ -66,23 +66,23 @@ class ReportCommand:
             folder = runs[0].path / "report" if len(runs) == 1 else new_folder("report")
             if len(runs) == 1:
                 check_inside(runs[0].path, folder, False, "Name another folder with --output")
-        tell(write_page(report_page(runs), folder, "report.html"))
+        print_written(write_page(report_page(runs), folder, "report.html"))
         return 0
 
 
 def new_folder(name: str) -> Path:
-    """Return a folder of this name in the working folder, or with a number, that is not there."""
+    """Return a new folder of this name in the working folder, with a number if it is taken."""
     number = 1
     while (path := Path(name if number == 1 else f"{name}_{number}")).exists():
         number += 1
     return path
 
 
-def tell(written: list[Path]) -> None:
-    """Say what was written."""
+def print_written(written: list[Path]) -> None:
+    """Print what was written."""
     from rltrain.runs import shortest
     from rltrain.terminal import in_bytes
 
     page, *pictures = written
     print(f"page      {shortest(page.resolve())}  {in_bytes(page.stat().st_size)}")
-    print(f"pictures  {len(pictures)} PNG files beside it")
+    print(f"pictures  {len(pictures)} PNG files next to it")

@@ -14,7 +14,7 @@ from rltrain.runs import Run
 from rltrain.specs import LibrarySpec
 
 DONE = ("finished", "solved")
-"""Outcomes of runs that came to their end."""
+"""Outcomes of runs that finished."""
 
 _NAMED = ("library", "algorithm", "task", "ranks")
 """What a group's name consists of, if that differs."""
@@ -25,16 +25,15 @@ class Group:
     """Runs that learn the same, with different seeds or with the same."""
 
     label: str
-    """What makes it different from the other groups."""
     index: int
     """Number of its color."""
     runs: tuple[Run, ...]
 
     @property
     def counted(self) -> tuple[Run, ...]:
-        """Those that make up its figures: of each seed the last run that has come to its end.
+        """Those that make up its figures: of each seed the last run that finished.
 
-        If none has, they are those that there are, one of each seed.
+        If none has finished, all count, one of each seed.
         """
         ended = [run for run in self.runs if run.outcome in DONE]
         return tuple({run.metrics.started.seed: run for run in ended or self.runs}.values())
@@ -102,23 +101,15 @@ def differences(groups: Sequence[Group]) -> list[tuple[str, list[str]]]:
     options = [options_of(group.runs[0]) for group in groups]
     names = dict.fromkeys(name for each in options for name in each)
     return [
-        (name, [_shown(each, name) for each in options])
+        (name, ["" if name not in each else str(each[name]) for each in options])
         for name in names
         if any(_differ(name, one, other) for one in options for other in options)
     ]
 
 
 def _differ(name: str, one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    of_library = name.startswith("agent.")
-    comparable = not of_library or one["library"] == other["library"]
+    comparable = not name.startswith("agent.") or one["library"] == other["library"]
     return comparable and repr(one.get(name)) != repr(other.get(name))
-
-
-def _shown(options: Mapping[str, Any], name: str) -> str:
-    if name not in options:
-        return ""
-    value = options[name]
-    return "none" if value is None else str(value)
 
 
 def _labels(options: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Callable, Iterable
 
 HIGHEST = 1e300
-"""Of a value that can be drawn."""
+"""Of a value that can be plotted."""
 
 
 def number(value: float | None) -> str:

@@ -1,7 +1,8 @@
-"""A page: one HTML file that holds everything it shows, and its pictures as PNG files beside it."""
+"""A page: one HTML file that holds everything it shows, and its pictures as PNG files too."""
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from typing import Any, ClassVar
 
 from rltrain.errors import UsageError
 from rltrain.terminal import plain
-from rltrain_report.drawing import Picture
+from rltrain_report.pictures import Picture
 
 
 @dataclass(frozen=True)
@@ -22,14 +23,6 @@ class Text:
     tone: str = "plain"
     """"plain", "good" or "bad"."""
     kind: ClassVar[str] = "text"
-
-
-@dataclass(frozen=True)
-class Heading:
-    """A heading within a section."""
-
-    text: str
-    kind: ClassVar[str] = "heading"
 
 
 @dataclass(frozen=True)
@@ -60,18 +53,6 @@ class Pictures:
 
 
 @dataclass(frozen=True)
-class Clip:
-    """A video or an image, in the page or linked."""
-
-    caption: str
-    source: str
-    """A `data:` URL; or, of what is too large for the page, where the file is."""
-    shape: str
-    """"video", "image", or "link" if it is not in the page."""
-    kind: ClassVar[str] = "clip"
-
-
-@dataclass(frozen=True)
 class Folded:
     """What the reader may open."""
 
@@ -82,21 +63,19 @@ class Folded:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading and what is below it."""
+    """A heading and what is below it; `name` is the anchor."""
 
     title: str
     blocks: Sequence[Any]
     name: str
-    """The section's anchor."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """The whole page."""
+    """The whole page; `lead` says in a sentence or two what it is about."""
 
     title: str
     lead: str
-    """What it is about, in a sentence or two."""
     sections: Sequence[Section]
     foot: str
 
@@ -112,15 +91,9 @@ class Page:
 
 
 def write_page(page: Page, folder: Path, name: str) -> list[Path]:
-    """Write a page and its pictures; those of the same names are replaced.
+    """Write a page and its pictures, and return the files, the page first.
 
-    Args:
-        page: what to write.
-        folder: where; it is made if it is not there.
-        name: of the HTML file.
-
-    Returns:
-        The files, the page first.
+    The folder is made if it is not there; files of the same names are replaced.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -137,7 +110,7 @@ def write_page(page: Page, folder: Path, name: str) -> list[Path]:
 
 
 def _html(page: Page) -> str:
-    """Return the file's text. Everything but our own SVG and style is escaped."""
+    """Return the file's text. Everything but our own style is escaped."""
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
@@ -149,7 +122,7 @@ def _html(page: Page) -> str:
         lstrip_blocks=True,
         finalize=lambda value: plain(value) if type(value) is str else value,
     )
-    environment.filters["drawn"] = lambda picture: Markup(picture.svg)
+    environment.filters["base64"] = lambda content: base64.b64encode(content).decode()
     template = environment.from_string((here / "page.html").read_text())
     style = Markup((here / "page.css").read_text())
     fields = {field.name: getattr(page, field.name) for field in dataclasses.fields(page)}

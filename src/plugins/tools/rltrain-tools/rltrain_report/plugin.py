@@ -13,17 +13,17 @@ def rltrain_provides() -> list[Spec]:
         CommandSpec(
             name="report",
             factory="rltrain_report.command:ReportCommand",
-            summary="write what runs have done as one HTML page, with its pictures beside it",
+            summary="write what runs have done as one HTML page, with its pictures next to it",
         ),
         CommandSpec(
             name="scale",
-            factory="rltrain_report.scale.command:ScaleCommand",
+            factory="rltrain_report.scale:ScaleCommand",
             summary="train on several numbers of ranks, and say how much faster more are, and why",
             takes="run",
         ),
         ObserverSpec(
             name="profile",
-            factory="rltrain_report.profiler:Profiler",
+            factory="rltrain_report.profile:Profiler",
             summary="times all ranks for 12 iterations: profile.json, for Perfetto",
         ),
     ]

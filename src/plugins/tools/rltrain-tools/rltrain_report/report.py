@@ -9,15 +9,16 @@ from typing import Any
 from rltrain.options import flatten
 from rltrain.records import Scalars
 from rltrain.runs import Run
-from rltrain_report.checks import check_blocks, warning_blocks
-from rltrain_report.clips import clip_blocks
-from rltrain_report.curves import curve_picture, time_picture
-from rltrain_report.drawing import Picture
-from rltrain_report.environment import environment_section
-from rltrain_report.evaluations import evaluation_blocks
+from rltrain_report.facts import (
+    check_blocks,
+    environment_section,
+    evaluation_blocks,
+    warning_blocks,
+)
 from rltrain_report.groups import Group, differences, grouped
 from rltrain_report.numbers import HIGHEST, slugs
-from rltrain_report.page import Folded, Heading, Page, Pictures, Section, Table, Text
+from rltrain_report.page import Folded, Page, Pictures, Section, Table, Text
+from rltrain_report.pictures import Picture, curve_picture, time_picture
 from rltrain_report.profile import profile_blocks
 from rltrain_report.runs import joined
 from rltrain_report.summary import summary_section
@@ -45,17 +46,13 @@ def report_page(runs: Sequence[Run]) -> Page:
     several = slugs(tasks) if len(tasks) > 1 else {}
     for task, same in groups.items():
         sections += _of_task(same, task, several.get(task, ""))
-    evaluations = evaluation_blocks(runs)
-    if evaluations:
-        sections.append(Section("Evaluations", evaluations, "evaluations"))
-    sections.append(Section("Divergence checks", check_blocks(runs), "checks"))
-    clips = clip_blocks(runs)
-    if clips:
-        sections.append(Section("Videos", clips, "videos"))
-    sections.append(environment_section(runs))
-    warnings = warning_blocks(runs)
-    if warnings:
-        sections.append(Section("Warnings and errors", warnings, "warnings"))
+    rest = [
+        Section("Evaluations", evaluation_blocks(runs), "evaluations"),
+        Section("Divergence checks", check_blocks(runs), "checks"),
+        environment_section(runs),
+        Section("Warnings and errors", warning_blocks(runs), "warnings"),
+    ]
+    sections += [section for section in rest if section.blocks]
     return Page(
         title=", ".join(tasks),
         lead=_lead(whole, sum(map(len, groups.values()))),
@@ -77,13 +74,7 @@ def _lead(runs: Sequence[Run], groups: int) -> str:
 
 
 def _of_task(groups: Sequence[Group], task: str, name: str) -> list[Section]:
-    """Return what is shown of one task: sections, or one section where there are several tasks.
-
-    Args:
-        groups: those of the task.
-        task: its name.
-        name: what its pictures' names end with; "" if there is no other task.
-    """
+    """Return what is shown of one task; where there are several, titles and names end with it."""
     suffix = f"-{name}" if name else ""
     parts = {
         "Learning": _learning(groups, suffix),
@@ -92,12 +83,11 @@ def _of_task(groups: Sequence[Group], task: str, name: str) -> list[Section]:
         "What differs": _differences(groups),
         "Options": _options(groups),
     }
-    parts = {title: blocks for title, blocks in parts.items() if blocks}
-    if not name:
-        names = slugs(parts)
-        return [Section(title, blocks, names[title]) for title, blocks in parts.items()]
-    blocks = [each for title, below in parts.items() for each in (Heading(title), *below)]
-    return [Section(task, blocks, f"task{suffix}")]
+    return [
+        Section(f"{title}: {task}" if name else title, blocks, f"{anchor}{suffix}")
+        for (title, blocks), anchor in zip(parts.items(), slugs(parts).values(), strict=True)
+        if blocks
+    ]
 
 
 def _learning(groups: Sequence[Group], suffix: str) -> list[Any]:
@@ -106,20 +96,20 @@ def _learning(groups: Sequence[Group], suffix: str) -> list[Any]:
     wanted = [run.target_return for group in groups for run in group.runs]
     targets = {"Return": sorted({x for x in wanted if x is not None and abs(x) < HIGHEST})}
     for across in ("frames", "seconds"):
-        drawn = _there(
+        pictures = _there(
             curve_picture(
                 *(f"{names[what]}-{across}{suffix}", what, groups, read, across),
                 targets.get(what, ()),
             )
             for what, read in _EPISODES.items()
         )
-        blocks += [Pictures(drawn)] if drawn else []
+        blocks += [Pictures(pictures)] if pictures else []
     if not blocks:
         return [Text(["No episode has ended yet."])]
     if any(len(group.runs) > 1 for group in groups):
         note = (
-            "A thick line is the mean over n seeds that came to their end, as far as all of them "
-            "have come; the band is from the lowest to the highest seed. Thin lines are the seeds, "
+            "A thick line is the mean over n seeds that finished, as far as all of them "
+            "recorded; the band is from the lowest to the highest seed. Thin lines are the seeds, "
             "dotted ones runs that are in no mean."
         )
         blocks.append(Text([note]))
@@ -131,15 +121,15 @@ def _times(groups: Sequence[Group], suffix: str) -> list[Any]:
     names = slugs(group.label for group in groups)
     for group in groups:
         ranks = mean_times([rank_times(run.scalars) for run in group.counted])
-        drawn = time_picture(f"time-{names[group.label]}{suffix}", group.label, ranks)
-        if drawn is not None:
-            pictures.append(drawn)
+        picture = time_picture(f"time-{names[group.label]}{suffix}", group.label, ranks)
+        if picture is not None:
+            pictures.append(picture)
             lines.append(f"{group.label}: {slowest(ranks)}")
     if not pictures:
         return [Text(["The phases of the iterations were not recorded."])]
     note = (
         "Medians over iterations without the first ones. Rollout: in the environments. Update: "
-        "everything else but collectives. Waiting: in collectives, until the last rank has come. "
+        "everything else but collectives. Waiting: in collectives, until the last rank enters. "
         "Communication: in collectives after that. With NCCL and jax, a part of the last two "
         "counts as update."
     )
@@ -158,23 +148,19 @@ def _values(groups: Sequence[Group], suffix: str) -> list[Any]:
         if not value.startswith("time/")
     }
     names = slugs(sorted(values)[:_MOST])
-    drawn = {
-        value: curve_picture(f"value-{name}{suffix}", value, groups, _reader(value), "frames")
+    pictures = _there(
+        curve_picture(f"value-{name}{suffix}", value, groups, _reader(value), "frames")
         for value, name in names.items()
-    }
-    losses = _there(picture for value, picture in drawn.items() if _is_loss(value))
-    others = _there(picture for value, picture in drawn.items() if not _is_loss(value))
+    )
+    losses = [each for each in pictures if each.title.lower().startswith("loss")]
+    others = [each for each in pictures if each not in losses]
     blocks: list[Any] = [Pictures(losses)] if losses else []
     if others:
         what = f"{len(others)} other values" if len(others) > 1 else "1 other value"
         blocks.append(Folded(what, [Pictures(others)]))
     if len(values) > _MOST:
-        blocks.append(Text([f"{len(values) - _MOST:,} more values are not drawn."]))
+        blocks.append(Text([f"{len(values) - _MOST:,} more values are not shown."]))
     return blocks
-
-
-def _is_loss(value: str) -> bool:
-    return value.lower().startswith("loss")
 
 
 def _reader(value: str) -> Callable[[Scalars], float | None]:
@@ -187,19 +173,16 @@ def _there(pictures: Iterable[Picture | None]) -> list[Picture]:
 
 def _options(groups: Sequence[Group]) -> list[Any]:
     """Return each group's options, folded: those of its first run."""
+    options = {group.label: flatten(dict(group.runs[0].config)) for group in groups}
     return [
-        Folded(group.label, [Table(("option", "value"), rows)])
-        for group in groups
-        if (rows := [(key, str(x)) for key, x in flatten(dict(group.runs[0].config))])
+        Folded(label, [Table(("option", "value"), [(key, str(value)) for key, value in found])])
+        for label, each in options.items()
+        if (found := list(each))
     ]
 
 
 def _differences(groups: Sequence[Group]) -> list[Any]:
     rows = [(name, *values) for name, values in differences(groups)]
-    if not rows:
-        return []
-    blocks: list[Any] = [Table(("option", *(group.label for group in groups)), rows)]
-    if len({group.runs[0].metrics.started.library for group in groups}) > 1:
-        text = "A library's own options are compared only between runs of that library."
-        blocks.append(Text([text]))
-    return blocks
+    note = "A library's own options are compared only between runs of that library."
+    table = Table(("option", *(group.label for group in groups)), rows)
+    return [table, Text([note])] if rows else []

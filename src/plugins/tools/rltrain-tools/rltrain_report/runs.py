@@ -13,41 +13,34 @@ from rltrain.terminal import note, one_line
 
 
 def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list[Run]:
-    """Read the runs that the user named, each once.
-
-    Args:
-        words: run folders, checkpoints in them, or "latest".
-        log_root: where the latest run is looked for.
-    """
+    """Read the runs that the user named, each once; those without an iteration are left out."""
     runs = load_runs(dict.fromkeys(find_run(word, log_root) for word in words))
-    shown = [run for run in runs if run.scalars]
     for run in runs:
         if not run.scalars:
-            note(one_line(f"{run.name} is left out: {_why_empty(run)}"))
+            ended = run.metrics.ended
+            why = "it has recorded no iteration yet."
+            if ended is not None and ended.error is not None:
+                why = f"it failed before its first iteration: {ended.error.splitlines()[0]}"
+            note(one_line(f"{run.name} is left out: {why}"))
+    shown = [run for run in runs if run.scalars]
     if not shown:
         raise UsageError("There is nothing to show: no run has recorded an iteration.")
     return shown
 
 
 def joined(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs, each of those that went on with another one of them as one with that."""
+    """Return the runs, each of those that resumed another one of them as one with that."""
     whole: dict[Path, Run] = {}
-    gone_on: set[Path] = set()
+    resumed: set[Path] = set()
     for run in sorted(runs, key=lambda run: run.metrics.started.time):
-        before = whole.get(_before(run))
-        if before is not None and run.metrics.started.frames:
-            gone_on.add(before.path)
-            run = _one(before, run)
+        checkpoint, folder = run.config.get("checkpoint"), run.manifest.get("folder")
+        if isinstance(checkpoint, str) and isinstance(folder, str) and run.metrics.started.frames:
+            before = whole.get(real(Path(folder, checkpoint)).parent.parent)
+            if before is not None:
+                resumed.add(before.path)
+                run = _one(before, run)
         whole[run.path] = run
-    return [whole[run.path] for run in runs if run.path not in gone_on]
-
-
-def _before(run: Run) -> Path:
-    """Return the folder of the run whose checkpoint a run went on from; the run's own if none."""
-    checkpoint, folder = run.config.get("checkpoint"), run.manifest.get("folder")
-    if not isinstance(checkpoint, str) or not isinstance(folder, str):
-        return run.path
-    return real(Path(folder, checkpoint)).parent.parent
+    return [whole[run.path] for run in runs if run.path not in resumed]
 
 
 def _one(before: Run, after: Run) -> Run:
@@ -59,10 +52,3 @@ def _one(before: Run, after: Run) -> Run:
     started = replace(before.metrics.started, frames=after.metrics.started.frames)
     metrics = replace(after.metrics, started=started, scalars=scalars)
     return Run(after.path, metrics, after.manifest, after.name)
-
-
-def _why_empty(run: Run) -> str:
-    ended = run.metrics.ended
-    if ended is None or ended.error is None:
-        return "it has recorded no iteration yet."
-    return f"it failed before its first iteration: {ended.error.splitlines()[0]}"

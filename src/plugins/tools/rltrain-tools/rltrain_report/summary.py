@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from rltrain.builtin.console import duration
-from rltrain.runs import Run
 from rltrain_report.groups import DONE, Group
 from rltrain_report.numbers import compact, number, spread
 from rltrain_report.page import Folded, Section, Table, Text
@@ -21,59 +20,58 @@ def summary_section(groups: Mapping[str, Sequence[Group]]) -> Section:
         head.insert(1, "task")
         tasks = [task for task, same in groups.items() for _ in same]
         rows = [[row[0], task, *row[1:]] for row, task in zip(rows, tasks, strict=True)]
-    runs = [run for same in groups.values() for group in same for run in group.runs]
-    each = Table(
-        ("run", "seed", "ended", "iterations", "frames", "time", "fps", "return", "best"),
-        [_run_row(run) for run in runs],
-        numbers=(1, 3, 4, 5, 6, 7, 8),
-    )
+    runs = [
+        (
+            run.name,
+            str(run.metrics.started.seed),
+            run.outcome,
+            str(run.scalars[-1].iteration),
+            compact(run.scalars[-1].frames),
+            duration(run.seconds),
+            number(frames_a_second(run.scalars)),
+            number(run.scalars[-1].episode_return),
+            number(run.best_return),
+        )
+        for same in groups.values()
+        for group in same
+        for run in group.runs
+    ]
+    columns = ("run", "seed", "ended", "iterations", "frames", "time", "fps", "return", "best")
     note = (
         "Return is the mean of the last episodes, and in a group the mean over seeds, with the "
         "lowest and the highest. Frames a second (fps) are those of all ranks together, the "
         "median over iterations without the first ones."
     )
-    table = Table(head, rows, numbers=range(len(head) - 8, len(head)))
-    blocks = [table, *_left_out(groups), Text([note]), Folded("Each run", [each])]
-    return Section("Summary", blocks, "summary")
-
-
-def _left_out(groups: Mapping[str, Sequence[Group]]) -> list[Text]:
-    """Return which runs are in no mean, and why, in a sentence."""
-    others = [run for same in groups.values() for group in same for run in group.others]
-    told = [
+    others = [
         f"{run.name} ({'another run of its seed counts' if run.outcome in DONE else run.outcome})"
-        for run in others
+        for same in groups.values()
+        for group in same
+        for run in group.others
     ]
-    return (
-        [Text([f"In no mean, and dotted in pictures: {', '.join(told)}."], "bad")] if told else []
-    )
+    blocks = [
+        Table(head, rows, numbers=range(len(head) - 8, len(head))),
+        *(
+            [Text([f"In no mean, and dotted in pictures: {', '.join(others)}."], "bad")]
+            if others
+            else []
+        ),
+        Text([note]),
+        Folded("Each run", [Table(columns, runs, numbers=(1, 3, 4, 5, 6, 7, 8))]),
+    ]
+    return Section("Summary", blocks, "summary")
 
 
 def _group_row(group: Group) -> list[str]:
     started = group.runs[0].metrics.started
+    last = [run.scalars[-1] for run in group.counted]
     return [
         group.label,
-        str(len(group.counted)),
+        str(len(last)),
         str(started.world_size),
         f"{started.num_envs:,} a rank",
-        spread([run.scalars[-1].iteration for run in group.counted]),
-        spread([run.scalars[-1].frames for run in group.counted], compact),
+        spread([each.iteration for each in last]),
+        spread([each.frames for each in last], compact),
         duration(statistics.fmean(run.seconds for run in group.counted)),
         number(statistics.fmean(frames_a_second(run.scalars) for run in group.counted)),
-        spread([run.scalars[-1].episode_return for run in group.counted]),
+        spread([each.episode_return for each in last]),
     ]
-
-
-def _run_row(run: Run) -> tuple[str, ...]:
-    last = run.scalars[-1]
-    return (
-        run.name,
-        str(run.metrics.started.seed),
-        run.outcome,
-        str(last.iteration),
-        compact(last.frames),
-        duration(run.seconds),
-        number(frames_a_second(run.scalars)),
-        number(last.episode_return),
-        number(run.best_return),
-    )

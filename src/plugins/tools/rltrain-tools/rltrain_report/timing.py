@@ -21,9 +21,9 @@ class RankTime:
     update: float
     """In everything else but collectives."""
     waiting: float
-    """In collectives, until the slowest rank has come."""
+    """In collectives, until the slowest rank has entered."""
     communication: float
-    """In collectives, when all ranks have come."""
+    """In collectives, after all ranks have entered."""
 
     @property
     def own(self) -> float:
@@ -77,23 +77,22 @@ def mean_times(runs: Sequence[Sequence[RankTime]]) -> list[RankTime]:
 def slowest(ranks: Sequence[RankTime]) -> str:
     """Return which rank is the slowest, and what that costs the others, in sentences."""
     if len(ranks) < 2:
-        return "There is one rank: it waits for nobody."
+        return "There is one rank: it waits for no other."
     rank = max(range(len(ranks)), key=lambda rank: ranks[rank].own)
-    own, usual = ranks[rank].own, statistics.median_low([each.own for each in ranks])
+    own = ranks[rank].own
+    more = {
+        phase: getattr(ranks[rank], phase)
+        - statistics.median_low([getattr(each, phase) for each in ranks])
+        for phase in ("rollout", "update", "own")
+    }
     share = statistics.fmean(each.waiting for each in ranks) / max(ranks[rank].whole, 1e-12)
-    more = own / usual - 1 if usual else 0.0
-    if more < 0.03:
+    relative = more["own"] / max(own - more["own"], 1e-12)
+    if relative < 0.03:
         text = f"All ranks have about the same work; rank {rank} has the most, {own:.3g} s"
     else:
-        phase = max(
-            ("rollout", "update"),
-            key=lambda phase: (
-                getattr(ranks[rank], phase)
-                - statistics.median_low([getattr(each, phase) for each in ranks])
-            ),
-        )
+        phase = "rollout" if more["rollout"] >= more["update"] else "update"
         text = (
-            f"Rank {rank} is the slowest: its own work takes {own:.3g} s an iteration, {more:.0%} "
-            f"more than the median rank's, most of that in its {phase}"
+            f"Rank {rank} is the slowest: its own work takes {own:.3g} s an iteration, "
+            f"{relative:.0%} more than the median rank's, most of that in its {phase}"
         )
     return f"{text}. Ranks wait for each other {share:.0%} of the time."

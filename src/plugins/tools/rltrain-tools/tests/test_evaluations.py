@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 
 import pytest
 from made_up_runs import make_run
 
-from rltrain_play import progress
+from rltrain_play import episodes
 from rltrain_play.episodes import Episode
 from rltrain_play.evaluating import Result
 from rltrain_play.kept import EVALUATIONS, read_evaluations
-from rltrain_report.evaluations import evaluation_blocks
+from rltrain_report.facts import evaluation_blocks
 from rltrain_report.runs import read_runs
 
 pytest.importorskip("scipy")
@@ -30,7 +29,7 @@ def run(tmp_path):
 
 def result_of(run, checkpoint="checkpoints/a.pth", **more):
     fields = {field.name: None for field in dataclasses.fields(Episode)}
-    episodes = [
+    both = [
         Episode(**{**fields, "episode_return": value, "length": 5, "success": None})
         for value in (1.0, 3.0)
     ]
@@ -43,7 +42,7 @@ def result_of(run, checkpoint="checkpoints/a.pth", **more):
             "task": "t",
             "env": {"play": True},
         },
-        **{"seeds": (4,), "episodes": tuple(episodes), **more},
+        **{"seeds": (4,), "episodes": tuple(both), **more},
     }
     return Result(run=str(run), checkpoint=str(run / checkpoint), **made)
 
@@ -71,11 +70,6 @@ def test_nothing_is_written_through_a_strangers_link(run, tmp_path):
     assert target.read_text() == "kept\n"
 
 
-def test_a_pipe_in_the_files_place_is_not_waited_for(run):
-    os.mkfifo(run / EVALUATIONS)
-    assert "evaluations.jsonl was not written" in result_of(run).keep()
-
-
 def test_the_report_shows_them_and_passes_over_damaged_lines(run):
     result_of(run).keep()
     whole = json.loads((run / EVALUATIONS).read_text())
@@ -91,29 +85,17 @@ def test_the_report_shows_them_and_passes_over_damaged_lines(run):
     assert "interquartile" in note.paragraphs[0]
 
 
-def test_observations_are_counted_without_steps(monkeypatch):
+def test_progress_is_printed_every_ten_seconds(monkeypatch):
     now, said = [0.0], []
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    watched = progress.Progress(2000, said.append, "observations")
-    for now[0], done in ((9, 400), (10, 500), (12, 700), (20, 1000)):
-        watched.step(done)
-    assert said == [
-        "500 of 2,000 observations, about 0:00:30 left",
-        "1,000 of 2,000 observations, about 0:00:20 left",
-    ]
-
-
-def test_an_evaluation_tells_how_far_it_is_every_ten_seconds(monkeypatch):
-    now, said = [0.0], []
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
-    watched = progress.Progress(4, said.append)
-    for now[0], ended, steps in ((9, 0, 90), (10, 0, 100), (15, 1, 150), (20, 1, 200)):
-        watched.step(ended, steps)
-    watched.block_done(2)
+    monkeypatch.setattr(episodes.time, "monotonic", lambda: now[0])
+    progress = episodes.Progress(4, said.append)
+    for now[0], ended in ((9, 0), (10, 0), (15, 1), (20, 1)):
+        progress.update(ended)
+    progress.before += 2
     now[0] = 30
-    watched.step(1, 7)
+    progress.update(1)
     assert said == [
-        "0 of 4 episodes; the next are at step 100",
-        "1 of 4 episodes, about 0:01:00 left; the next are at step 200",
-        "3 of 4 episodes, about 0:00:10 left; the next are at step 7",
+        "0 of 4 episodes",
+        "1 of 4 episodes, about 0:01:00 left",
+        "3 of 4 episodes, about 0:00:10 left",
     ]

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Discrete
 import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
-from rltrain_play import progress
+from rltrain_play import episodes
 from rltrain_play.verifying import Comparison, compare, half_range
 
 WIDE = Box(-np.inf, np.inf, (2,))
@@ -35,7 +35,7 @@ def test_the_newest_run_of_a_task_needs_no_name(run, capsys):
 
 
 def test_it_says_what_it_does_and_how_far_the_comparison_is(run, capsys, monkeypatch):
-    monkeypatch.setattr(progress, "_INTERVAL", 0.0)
+    monkeypatch.setattr(episodes, "INTERVAL", 0.0)
     assert main(["export", str(run), "--num-envs", "4", "--verify", "8"]) == 0
     out, err = capsys.readouterr()
     checkpoint = run / "checkpoints" / "last.txt"
@@ -126,11 +126,11 @@ def test_the_user_names_the_file(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--format", "stubb"], "--format stubb: is not known. Did you mean 'stub'? There are:"),
+        (["--format", "stubb"], "--format stubb: unknown. Did you mean 'stub'? Choose from"),
         (["--format", "onnx"], "onnx: is a format of torch, but the policy is one of numpy"),
         (["--format", "stub", "other", "--output", "x.stub"], "names one file, but --format names"),
         (["--output", "policy.onnx"], "a file of the format stub ends in .stub"),
-        (["--output", "folder.stub"], "--output folder.stub: is a folder"),
+        (["--output", "folder.stub"], "--output folder.stub: is a folder. Name a file"),
         (["--output", "/proc/no/policy.stub"], "cannot be written"),
         (["--opset", "18"], "--opset 18: is one of --format onnx"),
         (["--verify", "0"], "--verify 0: must be at least 1"),

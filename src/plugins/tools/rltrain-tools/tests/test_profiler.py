@@ -6,7 +6,7 @@ import itertools
 import json
 
 from rltrain.testing import FakeWorld
-from rltrain_report.profiler import ITERATIONS, PROFILE
+from rltrain_report.profile import ITERATIONS, PROFILE
 
 
 def events_of(tmp_path):

@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import time
-from html import unescape
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -23,76 +21,6 @@ from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
 
 PRIVATE = "private-of-mine"
-
-
-def page_of(*runs: Path) -> str:
-    """Return the text of the report's page."""
-    page = report_page(read_runs(map(str, runs)))
-    return unescape(write_page(page, runs[0] / "report", "page.html")[0].read_text())
-
-
-@pytest.fixture
-def outside(tmp_path) -> Path:
-    """A picture of the user's, beside the run folder."""
-    path = tmp_path / "mine.png"
-    path.write_text(PRIVATE)
-    return path
-
-
-def coded() -> str:
-    import base64
-
-    return base64.b64encode(PRIVATE.encode()).decode()
-
-
-@pytest.mark.parametrize("how", ["link", "absolute", "above", "folder", "relative link"])
-def test_media_come_from_inside_the_run_folder_only(tmp_path, outside, how):
-    run = make_run(tmp_path / "run", iterations=3, media=(("a.png", b"own"),))
-    path = run / "videos" / "a.png"
-    named = {"absolute": str(outside), "above": "../mine.png", "folder": "out/mine.png"}.get(how)
-    if how == "folder":
-        (run / "out").symlink_to(tmp_path)
-    elif how.endswith("link"):
-        path.unlink()
-        path.symlink_to("../../mine.png" if how == "relative link" else outside)
-    if named:
-        text = (run / METRICS).read_text().replace("videos/a.png", named)
-        (run / METRICS).write_text(text)
-    shown = page_of(run)
-    assert coded() not in shown
-    assert "mine.png" not in shown or "file:" not in shown
-    assert "link out of" in shown
-
-
-def test_media_may_be_links_within_the_run_folder(tmp_path):
-    run = make_run(tmp_path / "run", iterations=3, media=(("a.png", PRIVATE.encode()),))
-    (run / "videos" / "a.png").rename(run / "b.png")
-    (run / "videos" / "a.png").symlink_to("../b.png")
-    assert coded() in page_of(run)
-
-
-@pytest.mark.parametrize("kind", ["fifo", "zero", "folder"])
-def test_media_are_plain_files(tmp_path, kind):
-    run = make_run(tmp_path / "run", iterations=3, media=(("a.png", b"own"),))
-    path = run / "videos" / "a.png"
-    path.unlink()
-    {
-        "fifo": lambda: os.mkfifo(path),
-        "zero": lambda: path.symlink_to("/dev/zero"),
-        "folder": path.mkdir,
-    }[kind]()
-    begun = time.monotonic()
-    assert "no plain file" in page_of(run)
-    assert time.monotonic() - begun < 60
-
-
-def test_a_page_that_would_run_scripts_is_not_linked(tmp_path):
-    media = (("a.svg", b"<svg onload=alert(1)>"), ("b.html", b"<script>"), ("c", b"x"))
-    run = make_run(tmp_path / "run", iterations=3, media=media)
-    shown = page_of(run)
-    assert "file:" not in shown
-    assert "not shown (a.svg)" in shown
-    assert "alert" not in shown
 
 
 @pytest.mark.parametrize("name", [METRICS, "manifest.json", "restarts.json", "profile.json"])

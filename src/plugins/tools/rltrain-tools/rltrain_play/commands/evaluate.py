@@ -61,8 +61,7 @@ class EvaluateCommand:
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own flags, and those of a run that a policy has."""
         add_flags(parser, of=EvaluateOptions)
-        of_ranks = scoped(RunOptions, Scope.RANKS)
-        policy_flags.add_policy_flags(parser, of_ranks, without=("seed",))
+        policy_flags.add_policy_flags(parser, *scoped(RunOptions, Scope.RANKS))
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Evaluate, and print a table or JSON."""
@@ -78,7 +77,7 @@ class EvaluateCommand:
                 f"--all-checkpoints and --checkpoint {own.checkpoint} contradict each other. "
                 "Give one of the two."
             )
-        options = policy_flags.options_of(arguments, words, scoped(RunOptions, Scope.RANKS))
+        options = policy_flags.options_of(arguments, words, *scoped(RunOptions, Scope.RANKS))
         options.setdefault("num_envs", min(_ENVIRONMENTS, own.episodes))
         found = [find(name, own.checkpoint, options) for name in own.run]
         with json_alone(own.json):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
-from pathlib import Path
 
 from rltrain.commands import add_flags, read_flags
 from rltrain.options import Scope
@@ -53,14 +52,14 @@ class ExportCommand:
       rltrain export RUN --output policy.onnx --opset 20
       rltrain export model_1499.pt --library rsl_rl --task T --agent-config agent.yaml
 
-    Beside the files, a JSON file describes their inputs and outputs, and what they were made of.
+    Next to the files, a JSON file describes their inputs and outputs, and what they were made of.
     With --verify, the exit status is 1 if a file does not act as the policy does.
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's own flags, and those of a run that a policy has."""
         add_flags(parser, of=ExportOptions)
-        policy_flags.add_policy_flags(parser, ("hang_timeout",))
+        policy_flags.add_policy_flags(parser, "hang_timeout")
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Export, and verify."""
@@ -71,18 +70,13 @@ class ExportCommand:
         from rltrain_play.exporting import Export, choose_files
         from rltrain_play.native import find
 
-        options = policy_flags.options_of(arguments, words, ["hang_timeout"])
+        options = policy_flags.options_of(arguments, words, "hang_timeout")
         own = policy_flags.find_run(read_flags(ExportOptions, arguments), options)
-        if own.output and Path(own.output).expanduser().is_dir():
-            raise UsageError(f"--output {own.output}: is a folder. Name a file.")
         options.setdefault("num_envs", _ENVIRONMENTS)
         trained = find(str(own.run), own.checkpoint, options)
         plan = plan_policy(trained)
         config = plan.config
-        files = choose_files(
-            *(trained, config.framework, config.backend, plan.registry),
-            *(own.format, own.output),
-        )
+        files = choose_files(trained, plan, own.format, own.output)
         if own.opset is not None and "onnx" not in files:
             raise UsageError(f"--opset {own.opset}: is one of --format onnx. Leave it out.")
         if plan.world is None or plan.world.is_root:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -22,9 +21,10 @@ options of the task:
   env.KEY=VALUE        set an option of the task; the others are the run's own
 
 A checkpoint that a library's own script wrote needs --library, --task and --agent-config. The last
-is found beside it in params/agent.yaml, as Isaac Lab and mjlab write it; else the suite's options
+is found next to it in params/agent.yaml, as Isaac Lab and mjlab write it; else the suite's options
 for the task are taken, if there are any."""
 
+_OF_POLICY = scoped(RunOptions, Scope.KEPT | Scope.TAKEN)
 
 OWN = Group("options")
 
@@ -55,13 +55,6 @@ def find_run(own: ChosenT, given: dict[str, Any]) -> ChosenT:
     """Return a command's options with a RUN, if there is none, as in Isaac Lab's commands.
 
     It is the file or folder of --checkpoint, or else the newest run of --task.
-
-    Args:
-        own: the command's options.
-        given: those of the run; see `take_task`.
-
-    Raises:
-        UsageError: neither was given.
     """
     own = take_task(own, given)
     if own.run:
@@ -85,25 +78,13 @@ def take_task(own: ChosenT, given: dict[str, Any]) -> ChosenT:
     return dataclasses.replace(own, run=None)
 
 
-def add_policy_flags(
-    parser: argparse.ArgumentParser, more: Iterable[str] = (), without: Iterable[str] = ()
-) -> None:
-    """Add the options of a run that a policy has; those not given are the run's own.
-
-    Args:
-        parser: the command's parser.
-        more: further fields of `RunOptions`.
-        without: fields to leave out.
-    """
-    of_policy = scoped(RunOptions, Scope.KEPT | Scope.TAKEN)
-    add_flags(parser, {*of_policy, *more} - set(without))
+def add_policy_flags(parser: argparse.ArgumentParser, *more: str) -> None:
+    """Add the options of a run that a policy has, and more; those not given are the run's own."""
+    add_flags(parser, {*_OF_POLICY, *more})
     parser.epilog = f"{_EPILOG}\n\n{parser.epilog}"
 
 
-def options_of(
-    arguments: argparse.Namespace, words: list[str], more: Iterable[str] = ()
-) -> dict[str, Any]:
-    """Return the fields of `RunOptions` that were given; see `add_policy_flags`."""
-    names = {*scoped(RunOptions, Scope.KEPT | Scope.TAKEN), *more}
-    given = {name: value for name, value in vars(arguments).items() if name in names}
-    return read_options(given, words)
+def options_of(arguments: argparse.Namespace, words: list[str], *more: str) -> dict[str, Any]:
+    """Return the options of a run that were given; see `add_policy_flags`."""
+    names = {*_OF_POLICY, *more}
+    return read_options({name: x for name, x in vars(arguments).items() if name in names}, words)

@@ -17,19 +17,17 @@ from typing import TYPE_CHECKING, Any
 from rltrain.commands import add_flags, read_flags
 from rltrain.errors import UsageError
 from rltrain.options import Scope
-from rltrain_play.agents import AGENTS
 from rltrain_play.commands import flags as policy_flags
 from rltrain_play.commands.flags import OWN
 from rltrain_play.plugin import NO_ENCODER
 from rltrain_play.video.observer import FOLDER as VIDEOS
-from rltrain_play.viewers.choosing import VIEWERS
-
-COMMAND = Scope.COMMAND
+from rltrain_play.viewers.controls import VIEWERS, open_viewer, usable_viewers
 
 if TYPE_CHECKING:
     from rltrain.policies import PolicySession, Trained
-    from rltrain_play.following import Follower
     from rltrain_play.video.recorder import Recorder
+
+COMMAND = Scope.COMMAND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +38,12 @@ class PlayOptions(policy_flags.Chosen):
         "trained",
         COMMAND,
         "the trained policy, actions of zero, or random ones, which need no RUN",
-        AGENTS,
+        ("trained", "zero", "random"),
     )
     viewer: str | None = OWN.choice(
         None,
         COMMAND,
-        "a window, a page in the browser, or none; auto is a window where there is a display, else "
-        "a page",
+        "MuJoCo's window, a page in the browser, or none; auto is the best that works here",
         VIEWERS,
         default_text="auto; with --video, none",
     )
@@ -60,7 +57,6 @@ class PlayOptions(policy_flags.Chosen):
         default_text="where there is a viewer",
     )
     steps: int | None = OWN.number(None, COMMAND, "stop after so many steps", 1)
-    follow: bool = OWN.switch(COMMAND, "take each new checkpoint of a run that still trains")
 
 
 class PlayCommand:
@@ -70,7 +66,6 @@ class PlayCommand:
       rltrain play latest
       rltrain play RUN --checkpoint best --num-envs 4 --viewer viser
       rltrain play RUN --video --video-length 500        into RUN/videos, without a viewer
-      rltrain play RUN --follow                          each new checkpoint of a run that trains
       rltrain play --task Hopper-v5 --agent random       no run is needed
 
     It plays until the window is closed, --steps are done, the video is complete, or Ctrl-C.
@@ -85,29 +80,41 @@ class PlayCommand:
         """Play, and print a line for each episode."""
         from rltrain.policies import open_session, plan_environments, plan_policy, with_drawing
         from rltrain.specs import SuiteSpec
-        from rltrain_play.viewers.choosing import choose_viewer
 
         given = policy_flags.options_of(arguments, words)
         own = _checked(read_flags(PlayOptions, arguments), given)
         # It is one process, whatever has started it.
-        options = {"num_envs": 1, **given, "cluster": "none"}
-        cast = _find(own, options)
+        cast = _find(own, {"num_envs": 1, **given, "cluster": "none"})
         plan = (
             plan_environments(cast.options) if cast.trained is None else plan_policy(cast.trained)
         )
-        world = plan.world
-        if world is None:
+        if plan.world is None:
             raise UsageError("rltrain play is one process, on one device: give one of --gpu-ids.")
         suite = plan.registry.get(SuiteSpec, plan.config.suite)
         asked = own.viewer or ("none" if own.video else "auto")
-        viewer, note = choose_viewer(asked, suite, os.environ)
-        if own.video or (viewer != "none" and not suite.mujoco_scenes):
+        viewers, note = usable_viewers(asked, suite, os.environ)
+        if own.video or (viewers and not suite.mujoco_scenes):
             plan = with_drawing(plan)
         if note:
-            _tell(note)
-        with open_session(plan.config, world, plan.registry) as session:
-            done = _play(session, cast, viewer, own)
+            _say(note)
+        with open_session(plan.config, plan.world, plan.registry) as session:
+            done = _play(session, cast, viewers, own)
         return 0 if done else 128 + signal.SIGINT
+
+
+def _checked(own: PlayOptions, given: dict[str, Any]) -> PlayOptions:
+    """Refuse flags that contradict each other; find RUN."""
+    if own.agent == "trained":
+        own = policy_flags.find_run(own, given)
+    else:
+        own = policy_flags.take_task(own, given)
+        if own.checkpoint:
+            raise UsageError(f"--checkpoint and --agent {own.agent} contradict each other.")
+        if own.run is None and "task" not in given:
+            raise UsageError(f"--agent {own.agent}: name a RUN, or a task with --task.")
+    if own.video and importlib.util.find_spec("imageio_ffmpeg") is None:
+        raise UsageError(f'--video: {NO_ENCODER.reason} Try `pip install "rltrain[video]"`.')
+    return own
 
 
 @dataclass(frozen=True)
@@ -120,96 +127,43 @@ class _Cast:
     """None if no policy is needed."""
     run: Path | None = None
     """The run folder, if there is one."""
-    follower: Follower | None = None
-
-    @property
-    def videos(self) -> Path:
-        """Where videos are put."""
-        if self.run is not None:
-            return self.run / VIDEOS
-        return self.trained.checkpoint.path.parent / VIDEOS if self.trained else Path(VIDEOS)
-
-
-def _checked(own: PlayOptions, given: dict[str, Any]) -> PlayOptions:
-    """Refuse flags that contradict each other; find RUN."""
-    if own.agent != "trained":
-        own = policy_flags.take_task(own, given)
-        for name in ("checkpoint", "follow"):
-            if getattr(own, name):
-                raise UsageError(f"--{name} and --agent {own.agent} contradict each other.")
-        if own.run is None and "task" not in given:
-            raise UsageError(f"--agent {own.agent}: name a RUN, or a task with --task.")
-    else:
-        own = policy_flags.find_run(own, given)
-        if own.follow and own.checkpoint:
-            raise UsageError(
-                "--follow and --checkpoint contradict each other: it takes the newest."
-            )
-    if own.video and importlib.util.find_spec("imageio_ffmpeg") is None:
-        raise UsageError(f'--video: {NO_ENCODER.reason} Try `pip install "rltrain[video]"`.')
-    return own
 
 
 def _find(own: PlayOptions, options: Mapping[str, Any]) -> _Cast:
-    """Find who plays; with --follow, wait for a first checkpoint."""
-    from rltrain.policies import Trained, find_run, options_of_run
-    from rltrain_play.following import Follower
+    """Find who plays."""
+    from rltrain.policies import find_run, options_of_run
     from rltrain_play.native import find
 
     if own.run is None:
         return _Cast(options)
-    is_file = os.path.isfile(own.run)
-    if own.agent == "trained" and not own.follow:
+    if own.agent == "trained" or os.path.isfile(own.run):
         trained = find(own.run, own.checkpoint, options)
-        return _Cast(trained.options, trained, trained.run)
-    if is_file and not own.follow:
-        trained = find(own.run, None, options)
-        return _Cast(trained.options, run=trained.run)
-    if is_file:
-        raise UsageError(f"--follow: {own.run} is a checkpoint. Name the run folder.")
-    run = find_run(own.run, options)
-    found = options_of_run(run.path, options)
-    if not own.follow:
-        return _Cast(found, run=run.path)
-    follower = Follower(run)
-    first = follower.look()
-    if first is None:
-        _tell(f"waiting for the first checkpoint of {run.path}")
-        first = follower.wait()
-    return _Cast(found, Trained(first, found, run.path), run.path, follower)
+        return _Cast(trained.options, trained if own.agent == "trained" else None, trained.run)
+    run = find_run(own.run, options).path
+    return _Cast(options_of_run(run, options), run=run)
 
 
-def _play(session: PolicySession, cast: _Cast, viewer: str, own: PlayOptions) -> bool:
+def _play(session: PolicySession, cast: _Cast, viewers: list[str], own: PlayOptions) -> bool:
     """Play on a session's environments, print what was played, and return whether it was all."""
-    from rltrain_play.agents import RandomAgent, ZeroAgent
-    from rltrain_play.playing import Player, describe_checkpoint
-    from rltrain_play.viewers.choosing import open_viewer
-    from rltrain_play.viewers.controls import Controls
+    from rltrain_play.playing import Player, Untrained, describe_checkpoint
 
     config, env = session.config, session.env
     agent: Any
     if cast.trained is not None:
         agent, name = session.load_policy(), describe_checkpoint(cast.trained.checkpoint)
-    elif own.agent == "zero":
-        agent, name = ZeroAgent(session), "zero actions"
     else:
-        agent, name = RandomAgent(session, session.seeds.seed("learner")), "random actions"
+        agent = Untrained(session, random=own.agent == "random")
+        name = f"{own.agent} actions"
     who = f"{config.library} {config.algorithm}, {name}" if cast.trained else name
-    _tell(f"playing {config.task}: {who}, {env.num_envs} environment(s)")
+    _say(f"playing {config.task}: {who}, {env.num_envs} environment(s)")
     if cast.run is not None:
-        _tell(f"run folder {cast.run}")
+        _say(f"run folder {cast.run}")
     observations = session.reset(session.seeds.environment)
-    real_time = viewer != "none" if own.real_time is None else own.real_time
-    controls, shown = Controls(env.num_envs, real_time), None
-    steps = own.steps
-    if own.video and viewer == "none":
-        steps = min(filter(None, (steps, own.video_length)))
     with contextlib.ExitStack() as stack:
-        if viewer != "none":
-            shown = open_viewer(viewer, env, title=config.task, port=own.port, real_time=real_time)
-            stack.callback(shown.close)
-            controls = shown.controls
-            _tell(f"watch it in {shown.place}")
+        viewer = open_viewer(viewers, env, config.task, own.port)
+        if viewer is not None:
+            stack.callback(viewer.close)
+            _say(f"watch it in {viewer.place}")
         recorder = _recorder(env, cast, own) if own.video else None
         if recorder is not None:
             stack.callback(recorder.close)
@@ -217,14 +171,16 @@ def _play(session: PolicySession, cast: _Cast, viewer: str, own: PlayOptions) ->
             session,
             agent,
             name,
-            tell=_tell,
-            controls=controls,
-            viewer=shown,
+            report=_say,
+            viewer=viewer,
+            real_time=viewer is not None if own.real_time is None else own.real_time,
             recorder=recorder,
-            follower=cast.follower,
         )
+        steps = own.steps
+        if own.video and viewer is None:
+            steps = min(filter(None, (steps, own.video_length)))
         done = player.play(observations, steps)
-    _tell(player.played.summary())
+    _say(player.summary())
     return done
 
 
@@ -233,20 +189,22 @@ def _recorder(env: Any, cast: _Cast, own: PlayOptions) -> Recorder:
     from rltrain_play.video.recorder import Recorder, frames_per_second
 
     if cast.run is not None:
-        check_inside(cast.run, cast.videos, bool(cast.options.get("trust")))
+        folder = cast.run / VIDEOS
+        check_inside(cast.run, folder, bool(cast.options.get("trust")))
+    else:
+        folder = cast.trained.checkpoint.path.parent / VIDEOS if cast.trained else Path(VIDEOS)
     of = cast.trained.checkpoint.path.stem if cast.trained else own.agent
     names = itertools.chain([f"play-{of}"], (f"play-{of}-{count}" for count in itertools.count(2)))
-    name = next(name for name in names if not (cast.videos / f"{name}.mp4").exists())
     return Recorder(
         env.render,
-        cast.videos,
+        folder,
         length=own.video_length,
         interval=sys.maxsize,
         fps=frames_per_second(env),
-        finished=lambda path: _tell(f"video {path}"),
-        name=name,
+        finished=lambda path: _say(f"video {path}"),
+        name=next(name for name in names if not (folder / f"{name}.mp4").exists()),
     )
 
 
-def _tell(text: str) -> None:
+def _say(text: str) -> None:
     print(text, flush=True)

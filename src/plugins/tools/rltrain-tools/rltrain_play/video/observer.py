@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.hookspecs import hookimpl
@@ -34,41 +33,44 @@ class VideoOptions:
 
 
 class VideoObserver:
-    """Records the environments of rank 0 and tells the writers of each video."""
+    """Records the environments of rank 0 and reports each video to the writers."""
 
     def __init__(self, options: VideoOptions) -> None:
         self._options = options
         self._recorder: Recorder | None = None
-        self._run = Path()
 
     @hookimpl(wrapper=True)
     def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
-        """Wrap the environments that the suite made, so that their steps are recorded."""
+        """Record the steps of the environments that the suite made."""
         env = yield
         if env is None or not session.renders:
             return env
-        from rltrain_play.video.recorded_env import RecordedEnv
         from rltrain_play.video.recorder import Recorder, frames_per_second
 
-        def tell(path: Path) -> None:
-            session.record(Media(str(path), path.stem, session.iteration))
-
-        self._run = session.run_folder.path
-        self._recorder = Recorder(
+        step, run = env.step, session.run_folder.path
+        recorder = self._recorder = Recorder(
             env.render,
-            self._run / FOLDER,
+            run / FOLDER,
             length=self._options.length,
             interval=self._options.interval,
             fps=frames_per_second(env),
-            finished=tell,
+            finished=lambda path: session.record(Media(str(path), path.stem, session.iteration)),
         )
-        return RecordedEnv(env, self._step)
+
+        def recorded(actions: Any) -> Any:
+            outcome = step(actions)
+            if run.is_dir():  # Else it was removed, or its disk is lost.
+                recorder.step()
+            return outcome
+
+        env.step = recorded
+        return env
 
     @hookimpl(wrapper=True)
     def rltrain_train(self) -> Generator[None, Any, Any]:
         """Complete the video in progress when training ends, even by an error.
 
-        At `rltrain_shutdown` it would be too late: the writers have been told that the run ended.
+        `rltrain_shutdown` would be too late: the writers have recorded the end of the run by then.
         """
         try:
             result = yield
@@ -80,11 +82,6 @@ class VideoObserver:
             raise
         self._close()
         return result
-
-    def _step(self) -> None:
-        # A folder that is not there was removed, or its disk is lost: it is not for this to make.
-        if self._recorder is not None and self._run.is_dir():
-            self._recorder.step()
 
     def _close(self) -> None:
         if self._recorder is not None:

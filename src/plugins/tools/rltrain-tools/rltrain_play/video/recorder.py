@@ -1,4 +1,4 @@
-"""Short clips of environments, encoded while they are drawn. Imported only to record them."""
+"""Short clips of environments, encoded while they are rendered. Imported only to record them."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import Any
 from rltrain.errors import PluginError, RltrainError, UsageError
 from rltrain_adapters import cannot_draw
 
-_ENCODER = "imageio_ffmpeg"
-
 
 def frames_per_second(env: Any) -> float:
     """Return how fast a video shows what happens as fast as it happened, if that is known."""
@@ -23,13 +21,13 @@ def frames_per_second(env: Any) -> float:
 class Recorder:
     """Records clips of so many steps, every so many steps.
 
-    A frame goes to the encoder, a process of its own, as soon as it is drawn: no more than one is
-    ever held. A video is complete or absent.
+    A frame goes to the encoder, a process of its own, as soon as it is rendered: no more than one
+    is ever held. A video is complete or absent.
     """
 
     def __init__(
         self,
-        draw: Callable[[], Any],
+        render: Callable[[], Any],
         folder: Path,
         *,
         length: int,
@@ -38,36 +36,40 @@ class Recorder:
         finished: Callable[[Path], None],
         name: str = "rl-video-step-{step}",
     ) -> None:
-        """Prepare; nothing is drawn or written before the first step.
+        """Prepare; nothing is rendered or written before the first step.
 
         Args:
-            draw: returns frames, uint8 of shape (height, width, 3), the first of which is recorded:
-                an environment's `render`.
+            render: an environment's `render`; the first of its frames is recorded.
             folder: where the videos are put.
             length: of a clip, in steps; it is shorter where the next begins before.
             interval: steps from the start of one clip to the start of the next.
             fps: frames a second.
-            finished: told the path of each video.
+            finished: called with the path of each video.
             name: of a video; {step} stands for the step with which it begins.
         """
-        self._draw, self._folder, self._finished = draw, folder, finished
-        self._length, self._interval, self._fps = length, interval, fps
-        self._name = name
-        self._steps = 0
-        self._frames = 0
+        self._render, self._folder, self._finished = render, folder, finished
+        self._length, self._interval, self._fps, self._name = length, interval, fps, name
+        self._steps = self._frames = 0
         self._clip: Path | None = None
         self._encoder: Generator[None, Any, None] | None = None
 
     def step(self) -> None:
-        """Draw the environments, if this step of theirs is to be seen. Call it after each."""
+        """Render the environments, if this step is in a clip. Call it after each step."""
         if self._steps % self._interval == 0:
             self.close()
             self._clip = self._folder / f"{self._name.format(step=self._steps)}.mp4"
         self._steps += 1
-        if self._clip is not None:
-            self._write(draw_frame(self._draw))
-            if self._frames == self._length:
-                self.close()
+        if self._clip is None:
+            return
+        frame = render_frame(self._render)
+        if self._encoder is None:
+            height, width, _ = frame.shape
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._encoder = _encoder(_partial(self._clip), (width, height), self._fps)
+        self._encoder.send(frame)
+        self._frames += 1
+        if self._frames == self._length:
+            self.close()
 
     def close(self) -> None:
         """Complete the clip in progress, if there is one."""
@@ -80,30 +82,17 @@ class Recorder:
             os.replace(_partial(clip), clip)
         except FileNotFoundError as error:
             if not clip.parent.is_dir():
-                return  # It was removed, or its disk is lost: the run goes on, and so says it.
+                return  # It was removed, or its disk is lost. The run continues, and reports that.
             raise RltrainError(f"ffmpeg has not written the video {clip}.") from error
         self._finished(clip)
 
-    def _write(self, frame: Any) -> None:
-        assert self._clip is not None
-        if self._encoder is None:
-            height, width, _ = frame.shape
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._encoder = _encoder(_partial(self._clip), (width, height), self._fps)
-        self._encoder.send(frame)
-        self._frames += 1
 
-
-def draw_frame(draw: Callable[[], Any]) -> Any:
-    """Return the first frame that environments draw, uint8 of shape (height, width, 3).
-
-    Args:
-        draw: their `render`.
-    """
+def render_frame(render: Callable[[], Any]) -> Any:
+    """Return the first frame that environments render, uint8 of shape (height, width, 3)."""
     import numpy as np
 
     try:
-        frames = draw()
+        frames = render()
     except UsageError:
         raise
     except Exception as error:
@@ -125,9 +114,7 @@ def _partial(clip: Path) -> Path:
 
 def _encoder(path: Path, size: tuple[int, int], fps: float) -> Generator[None, Any, None]:
     """Start an encoder of frames; `size` is width and height in pixels."""
-    module = importlib.import_module(_ENCODER)
-
-    encoder: Generator[None, Any, None] = module.write_frames(
+    encoder: Generator[None, Any, None] = importlib.import_module("imageio_ffmpeg").write_frames(
         path,
         size,
         fps=fps,

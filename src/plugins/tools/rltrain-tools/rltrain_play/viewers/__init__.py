@@ -1,1 +1,1 @@
-"""What shows environments while a policy plays: a window, or a page in the browser."""
+"""The viewers of `rltrain play`."""

@@ -1,71 +1,51 @@
-"""What a viewer shows, and what its user asks for."""
+"""What a viewer is, what its user asks for, and which viewers work here."""
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-HELP = (
-    "a window; keys: space (pause), right (one step), backspace (reset), -/= (speed), "
-    "t (real time), ,/. (environment)"
-)
-"""A window's place, and its keys."""
+from rltrain.errors import UsageError
 
-_SPEEDS = (1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0)
+if TYPE_CHECKING:
+    from rltrain.specs import SuiteSpec
+
+VIEWERS = ("auto", "native", "viser", "none")
+_INSTALL = 'pip install "rltrain[viewer]"'
+
+Lines = Sequence[tuple[str, str]]
+"""What is played, as labels and texts."""
 
 
 @dataclass
 class Controls:
     """What the user of a viewer asks for. Its threads set it; the loop that plays reads it."""
 
-    num_envs: int
-    """How many environments there are to look at."""
-    real_time: bool = True
-    """Whether steps take as long as they do in the simulation, or as short as possible."""
+    num_envs: int = 1
+    """How many environments can be shown."""
     paused: bool = False
-    speed: float = 1.0
-    """With `real_time`, how many times as fast."""
     environment: int = 0
-    """Which one is looked at."""
+    """Which one is shown."""
     _steps: int = 0
     _reset: bool = False
 
     def pause(self) -> None:
-        """Pause, or go on."""
+        """Pause, or continue."""
         self.paused = not self.paused
 
     def step(self) -> None:
-        """Take one step; for a pause."""
+        """Take one step during a pause."""
         self._steps += 1
 
     def reset(self) -> None:
         """Begin new episodes."""
         self._reset = True
 
-    def faster(self, by: int) -> None:
-        """Choose the next speed, or the one before: `by` is 1 or -1."""
-        index = _SPEEDS.index(self.speed) + by
-        self.speed = _SPEEDS[max(0, min(index, len(_SPEEDS) - 1))]
-
-    def look(self, by: int) -> None:
-        """Look at the next environment, or at the one before."""
+    def show_next(self, by: int) -> None:
+        """Show the next environment, or the previous one."""
         self.environment = (self.environment + by) % self.num_envs
-
-    def press(self, key: str) -> None:
-        """Do what a key of a window is for; see `HELP`."""
-        match key:
-            case "space":
-                self.pause()
-            case "right":
-                self.step()
-            case "backspace":
-                self.reset()
-            case "=" | "-":
-                self.faster(1 if key == "=" else -1)
-            case "t":
-                self.real_time = not self.real_time
-            case "." | ",":
-                self.look(1 if key == "." else -1)
 
     def may_step(self) -> bool:
         """Return whether to take a step now, which uses up one that was asked for."""
@@ -82,38 +62,6 @@ class Controls:
         return asked
 
 
-@dataclass(frozen=True)
-class Status:
-    """What is played, in words and numbers."""
-
-    agent: str
-    """Such as "model_40.pt, iteration 40"."""
-    step: int
-    environment: int
-    episode_return: float
-    """Of the running episode of the environment that is looked at."""
-    length: int
-    """Of the same, in steps."""
-    episodes: int
-    """How many have ended, of all environments."""
-    mean_return: float | None
-    """Of these."""
-    pace: str
-    """Such as "paused" or "2x real time"."""
-
-    def lines(self) -> list[tuple[str, str]]:
-        """Return a label and a text for each thing to show."""
-        mean = "" if self.mean_return is None else f", mean return {self.mean_return:.2f}"
-        return [
-            ("agent", self.agent),
-            ("environment", str(self.environment)),
-            ("return", f"{self.episode_return:.2f}"),
-            ("length", str(self.length)),
-            ("finished", f"{self.episodes}{mean}"),
-            ("step", f"{self.step}, {self.pace}"),
-        ]
-
-
 class Viewer(Protocol):
     """Shows environments. It changes neither them nor their random numbers."""
 
@@ -121,17 +69,70 @@ class Viewer(Protocol):
 
     @property
     def place(self) -> str:
-        """Where to look, such as the address of a page."""
+        """Where to watch, such as the address of a page."""
         ...
 
     def is_open(self) -> bool:
-        """Return whether somebody can look; a user may close a window."""
+        """Return whether the window is still open; a page always is."""
         ...
 
-    def show(self, status: Status) -> None:
+    def show(self, lines: Lines) -> None:
         """Show the environments as they are now."""
         ...
 
     def close(self) -> None:
         """Close the window or the page."""
         ...
+
+
+def usable_viewers(
+    asked: str, suite: SuiteSpec, environ: Mapping[str, str]
+) -> tuple[list[str], str]:
+    """Return the viewers that work here, the best first; for "auto" also why there are none.
+
+    Raises:
+        UsageError: the one that was asked for does not work here.
+    """
+    missing: dict[str, str] = {}
+    if not environ.get("DISPLAY") and not environ.get("WAYLAND_DISPLAY"):
+        missing["native"] = "there is no display here (DISPLAY and WAYLAND_DISPLAY are not set)"
+    if importlib.util.find_spec("viser") is None:
+        missing["viser"] = f"viser is not installed: {_INSTALL}"
+    if not suite.renders and not suite.mujoco_scenes:
+        text = f"the suite {suite.name} does not render its environments"
+        missing = {"native": text, "viser": text}
+    wanted = {"auto": ["native", "viser"], "none": []}.get(asked, [asked])
+    found = [name for name in wanted if name not in missing]
+    if found or not wanted:
+        return found, ""
+    reason = ", and ".join(dict.fromkeys(missing[name] for name in wanted))
+    if asked == "auto":
+        return [], f"no viewer: {reason}."
+    others = [name for name in ("native", "viser", "none") if name not in missing]
+    raise UsageError(f"--viewer {asked}: {reason}. Or give --viewer {' or '.join(others)}.")
+
+
+def open_viewer(names: Sequence[str], env: Any, title: str, port: int) -> Viewer | None:
+    """Open the first of these viewers that can show environments, which have been reset.
+
+    Args:
+        names: see `usable_viewers`.
+        env: the environments.
+        title: what is played.
+        port: of the page.
+    """
+    from rltrain_play.viewers.scenes import MujocoWindow, has_scene
+
+    scene = has_scene(env)
+    if "native" in names and scene:
+        return MujocoWindow(env, Controls(env.num_envs), title)
+    if "viser" in names:
+        from rltrain_play.viewers.page import Page
+
+        return Page(env, Controls(env.num_envs if scene else 1), title, port)
+    if names:
+        raise UsageError(
+            f"--viewer native: {title} is shown as frames, by the page in the browser alone. Give "
+            f"--viewer viser ({_INSTALL}) or none."
+        )
+    return None

@@ -8,8 +8,8 @@ import io
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain_play.video.recorder import draw_frame
-from rltrain_play.viewers.controls import Controls, Status
+from rltrain_play.video.recorder import render_frame
+from rltrain_play.viewers.controls import Controls, Lines
 from rltrain_play.viewers.scenes import Scene, has_scene
 
 _HOST = "127.0.0.1"
@@ -20,20 +20,13 @@ class Page:
     """Serves the page; anyone on this machine may open it, also several times."""
 
     def __init__(self, env: Any, controls: Controls, title: str, port: int) -> None:
-        """Start the server.
-
-        Args:
-            env: the environments, which have been reset.
-            controls: set by the page.
-            title: what is played.
-            port: where to serve; the next free one if it is taken.
-        """
+        """Start the server, at the next free port if this one is taken."""
         self.controls, self._env = controls, env
         self._scene = Scene(env) if has_scene(env) else None
         viser = _load("viser")
-        drawn = _load("mjviser") if self._scene is not None else None
+        mjviser = _load("mjviser") if self._scene is not None else None
         try:
-            with contextlib.redirect_stdout(io.StringIO()):  # Its address is told by `place`.
+            with contextlib.redirect_stdout(io.StringIO()):  # `place` has its address.
                 self._server: Any = viser.ViserServer(
                     host=_HOST, port=port, label=title, verbose=False
                 )
@@ -42,11 +35,11 @@ class Page:
         self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         self._status = self._server.gui.add_markdown("")
         self._add_controls()
-        self._add_environments()
-        self._drawn: Any = None
-        if self._scene is not None and drawn is not None:
-            self._drawn = drawn.ViserMujocoScene(self._server, self._scene.model, num_envs=1)
-            self._drawn.create_scene_gui(camera_distance=3.0 * self._scene.extent)
+        if self._scene is not None and mjviser is not None:
+            self._rendered: Any = mjviser.ViserMujocoScene(
+                self._server, self._scene.model, num_envs=1
+            )
+            self._rendered.create_scene_gui(camera_distance=3.0 * self._scene.extent)
 
     @property
     def place(self) -> str:
@@ -54,18 +47,18 @@ class Page:
         return f"http://{_HOST}:{self._server.get_port()}"
 
     def is_open(self) -> bool:
-        """Return that the page is served, whether anyone looks or not."""
+        """Return that the page is served, whether anyone watches or not."""
         return True
 
-    def show(self, status: Status) -> None:
+    def show(self, lines: Lines) -> None:
         """Send the environments' state to the browsers."""
-        rows = "\n".join(f"| {name} | {text} |" for name, text in status.lines())
+        rows = "\n".join(f"| {name} | {text} |" for name, text in lines)
         self._status.content = f"| | |\n|---|---|\n{rows}"
         if self._scene is not None:
             self._scene.update(self.controls.environment)
-            self._drawn.update_from_mjdata(self._scene.data)
+            self._rendered.update_from_mjdata(self._scene.data)
         else:
-            self._server.scene.set_background_image(draw_frame(self._env.render))
+            self._server.scene.set_background_image(render_frame(self._env.render))
 
     def close(self) -> None:
         """Stop the server."""
@@ -76,33 +69,17 @@ class Page:
         gui, controls = self._server.gui, self.controls
         pause = gui.add_button("Pause")
 
-        def pause_or_go_on(_: Any) -> None:
+        def toggle(_: Any) -> None:
             controls.pause()
-            pause.label = "Go on" if controls.paused else "Pause"
+            pause.label = "Continue" if controls.paused else "Pause"
 
-        pause.on_click(pause_or_go_on)
-        gui.add_button("Step", hint="One step, while it is paused").on_click(
-            lambda _: controls.step()
-        )
+        pause.on_click(toggle)
+        step = gui.add_button("Step", hint="One step, while it is paused")
+        step.on_click(lambda _: controls.step())
         gui.add_button("Reset", hint="Begin new episodes").on_click(lambda _: controls.reset())
-        real_time = gui.add_checkbox("Real time", controls.real_time)
-        real_time.on_update(lambda _: setattr(controls, "real_time", real_time.value))
-        speed = gui.add_button_group("Speed", ("slower", "1x", "faster"))
-
-        def choose_speed(_: Any) -> None:
-            if speed.value == "1x":
-                controls.speed = 1.0
-            else:
-                controls.faster(1 if speed.value == "faster" else -1)
-
-        speed.on_click(choose_speed)
-
-    def _add_environments(self) -> None:
-        controls = self.controls
-        if controls.num_envs < 2:
-            return
-        slider = self._server.gui.add_slider("Environment", 0, controls.num_envs - 1, 1, 0)
-        slider.on_update(lambda _: setattr(controls, "environment", int(slider.value)))
+        if controls.num_envs > 1:
+            slider = gui.add_slider("Environment", 0, controls.num_envs - 1, 1, 0)
+            slider.on_update(lambda _: setattr(controls, "environment", int(slider.value)))
 
 
 def _load(module: str) -> Any:

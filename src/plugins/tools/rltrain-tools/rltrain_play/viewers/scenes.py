@@ -1,10 +1,16 @@
-"""A MuJoCo scene to look at, apart from the simulation. Imported only where MuJoCo is."""
+"""MuJoCo scenes, apart from the simulation, and MuJoCo's own window on them."""
 
 from __future__ import annotations
 
 import copy
 import importlib
+import threading
 from typing import Any
+
+from rltrain_play.viewers.controls import Controls, Lines
+
+_CLOSING = 10.0
+"""Seconds for the window's thread to end: it first completes its frame, maybe in software."""
 
 
 def has_scene(env: Any) -> bool:
@@ -16,25 +22,21 @@ class Scene:
     """Copies of an environment's MuJoCo model and data: viewers write to theirs.
 
     Attributes:
-        model: the copy of the first environment's `mujoco.MjModel`.
+        model: the copy of the first environment's `mujoco.MjModel`, for all environments.
         data: its `mujoco.MjData`.
     """
 
     def __init__(self, env: Any) -> None:
-        """Copy the first environment's model, for all environments.
-
-        Args:
-            env: environments that offer `mujoco_scene`. They have been reset.
-        """
+        """Copy the first environment, which has been reset."""
         self._mujoco = importlib.import_module("mujoco")
-        self._look = env.unwrapped.mujoco_scene
-        self.model: Any = copy.copy(self._look(0)[0])
+        self._source = env.unwrapped.mujoco_scene
+        self.model: Any = copy.copy(self._source(0)[0])
         self.data: Any = self._mujoco.MjData(self.model)
         self.update(0)
 
     def update(self, environment: int) -> None:
         """Copy the state of an environment."""
-        self._mujoco.mj_copyData(self.data, self.model, self._look(environment)[1])
+        self._mujoco.mj_copyData(self.data, self.model, self._source(environment)[1])
 
     @property
     def extent(self) -> float:
@@ -57,3 +59,52 @@ class Scene:
     def body(self) -> int:
         """The first body that moves; 0, the world, if none does."""
         return int((self.model.body_weldid != 0).argmax())
+
+
+class MujocoWindow:
+    """MuJoCo's window on one environment; its own keys and mouse move the camera."""
+
+    place = "a window; keys: space (pause), right (one step), backspace (reset), ,/. (environment)"
+
+    def __init__(self, env: Any, controls: Controls, title: str) -> None:
+        self.controls, self._title, self._scene = controls, title, Scene(env)
+        self._keys = {  # By GLFW's codes.
+            32: controls.pause,
+            262: controls.step,
+            259: controls.reset,
+            44: lambda: controls.show_next(-1),
+            46: lambda: controls.show_next(1),
+        }
+        before = set(threading.enumerate())
+        self._window: Any = importlib.import_module("mujoco.viewer").launch_passive(
+            self._scene.model,
+            self._scene.data,
+            key_callback=lambda code: self._keys.get(code, lambda: None)(),
+            show_left_ui=False,
+            show_right_ui=False,
+        )
+        self._threads = set(threading.enumerate()) - before
+        if body := self._scene.body:
+            with self._window.lock():
+                camera = self._window.cam
+                camera.type = importlib.import_module("mujoco").mjtCamera.mjCAMERA_TRACKING
+                camera.trackbodyid = body
+                camera.distance = 3.0 * self._scene.extent
+
+    def is_open(self) -> bool:
+        """Return whether the user has not closed it."""
+        return bool(self._window.is_running())
+
+    def show(self, lines: Lines) -> None:
+        """Copy the environment's state into the window."""
+        names, texts = zip(("", self._title), *lines, strict=True)
+        with self._window.lock():
+            self._scene.update(self.controls.environment)
+        self._window.set_texts((None, None, "\n".join(names), "\n".join(texts)))
+        self._window.sync()
+
+    def close(self) -> None:
+        """Close the window, and wait for its thread: at the end of the process it would crash."""
+        self._window.close()
+        for thread in self._threads:
+            thread.join(_CLOSING)

@@ -1,1 +1,0 @@
-"""The same training on several numbers of ranks, and why it is not faster."""
