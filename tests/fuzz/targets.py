@@ -236,7 +236,7 @@ def _keys(of: Callable[[str], Any]) -> Callable[[bytes, Path], None]:
 
 def _of_nodes() -> list[bytes]:
     hello = b'{"kind": "node", "number": 1, "count": 2, "facts": {"rltrain": "0.1"}, "host": "m"}'
-    return [hello, b'{"failed": "two\\nlines", "status": 2}', b"null"]
+    return [hello, b'{"failed": "two\\nlines", "status": 2}', b"{}"]
 
 
 METADATA = b"""Metadata-Version: 2.1
