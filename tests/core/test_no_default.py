@@ -54,8 +54,10 @@ CLUSTER = """
 import dataclasses
 
 from rltrain import hookimpl
-from rltrain.builtin.clusters.mpi import open_mpi
+from rltrain.builtin.clusters import CLUSTERS
 from rltrain.specs import ClusterSpec
+
+open_mpi = {spec.name: spec.find for spec in CLUSTERS}["open-mpi"]
 
 def find(environ):
     return dataclasses.replace(open_mpi(environ), master_addr=environ["AAA"] or None)

@@ -24,8 +24,7 @@ from made_up_runs import made_state, make_run
 
 from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
 from rltrain.errors import UsageError
-from rltrain.nodes import messages
-from rltrain.nodes.line import parse_message
+from rltrain.nodes.line import parse
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.placement.cluster import find_cluster
@@ -218,19 +217,9 @@ def _keys(of: Callable[[str], Any]) -> Callable[[bytes, Path], None]:
     return read
 
 
-HELLO = messages.Hello(messages.Member("node", 1, 2, {"rltrain": "0.1"}, "m1"))
-
-
 def _of_nodes() -> list[bytes]:
-    answer = messages.Answer("two\nlines", "m0")
-    others = [b'{"say": "x"}\n', b'{"refused": "a"}\n', b"null\n"]
-    return [messages.pack_hello(HELLO), messages.pack_answer(answer), *others]
-
-
-def _read_of_nodes(line: bytes, folder: Path) -> None:
-    for read in (parse_message, messages.parse_hello, messages.parse_answer):
-        with contextlib.suppress(messages.BadMessage):
-            read(line)
+    hello = b'{"kind": "node", "number": 1, "count": 2, "facts": {"rltrain": "0.1"}, "host": "m"}'
+    return [hello, b'{"failed": "two\\nlines", "status": 2}', b"{}"]
 
 
 METADATA = b"""Metadata-Version: 2.1
@@ -323,7 +312,7 @@ TARGETS = {
     "option files": Target(lambda: [YAML], _yaml),
     "checkpoints of torch": Target(_checkpoints, _keys(top_level_keys), ()),
     "checkpoints of skrl": Target(_checkpoints, _keys(parts), ()),
-    "messages of nodes": Target(_of_nodes, _read_of_nodes),
+    "messages of nodes": Target(_of_nodes, lambda data, _: parse(data), (ValueError,)),
     "metadata of plugins": Target(lambda: [METADATA], _read_plugins),
     "variables of clusters": Target(_environments, _read_environment),
 }

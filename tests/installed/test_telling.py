@@ -16,7 +16,11 @@ NODES = {"distributed": True, "nnodes": "3", "master_addr": "10.0.0.1", "framewo
 def told(monkeypatch):
     """What is told, in place of telling it."""
     calls = []
-    monkeypatch.setattr("rltrain.nodes.meeting.refuse", lambda *words: calls.append(words))
+
+    def join(member, host, port, patience, refused):
+        calls.append((member, host, port, refused, patience))
+
+    monkeypatch.setattr("rltrain.nodes.meeting._join", join)
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     return calls
@@ -36,7 +40,7 @@ def test_a_node_tells_number_0_and_hides_secrets(told):
     ((member, host, port, words, _),) = told
     assert (member.kind, member.number, member.count) == ("node", 2, 3)
     assert (host, port) == ("10.0.0.1", 29500)
-    assert words == "no GPU for (hidden)"
+    assert words.endswith(" does not start: no GPU for (hidden)")
 
 
 @pytest.mark.parametrize("wrong", [{"launcher": "elsatic"}, {"backend": "glooo"}])

@@ -222,9 +222,9 @@ def test_a_cut_link_ends_all_machines(running, three):
     finally:
         three[2].join_link()
     assert [run.returncode for run in runs] == [1, 1, 1]
-    assert "Node 2 (machine2) does not answer any more: " in runs[0].stderr
-    assert "Node 2 (machine2) does not answer any more: " in runs[1].stderr
-    assert "Node 0 (machine0) does not answer any more: " in runs[2].stderr
+    assert "Node 2 (machine2) has not answered for 15 s." in runs[0].stderr
+    assert "Node 2 (machine2) has not answered for 15 s." in runs[1].stderr
+    assert "Node 0 (machine0) has not answered for 15 s." in runs[2].stderr
 
 
 def test_a_failure_on_another_machine_is_shown_whole(trained, machines):

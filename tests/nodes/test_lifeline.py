@@ -3,57 +3,57 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rltrain.errors import PeerLost, RankFailed
+from rltrain.config import Placement
+from rltrain.errors import PeerLost, RankFailed, UsageError
 from rltrain.launch import private_folder
-from rltrain.nodes import lifeline
-from rltrain.nodes.lifeline import connected
-from rltrain.nodes.meeting import Member, gather
-from rltrain.nodes.messages import receive_line
+from rltrain.nodes import Member, connected_nodes, lifeline
 
 OTHER_NODE = """
 import sys, time
+from rltrain.config import Placement
 from rltrain.errors import RankFailed
 from rltrain.launch import Notes, private_folder
-from rltrain.nodes import lifeline
-from rltrain.nodes.lifeline import connected
-from rltrain.nodes.meeting import Member
+from rltrain.nodes import Member, connected_nodes, lifeline
 
 lifeline._OWN_WORDS_TIMEOUT = 0.5
 number, count, port, how = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
-node = Member("node", number, count, host=f"machine{number}")
-with private_folder() as reports, connected(node, "127.0.0.1", port, 30.0, reports):
+lifeline.node_of = lambda config: Member("node", number, count, host=f"machine{number}")
+config = Placement(
+    nnodes=count, node_rank=number, master_addr="127.0.0.1", master_port=port, join_timeout=30.0
+)
+with private_folder() as reports, connected_nodes(config, reports) as check:
     print("met", flush=True)
-    if how == "warns late":
-        say = lifeline.Line.say
-        lifeline.Line.say = lambda line, text: time.sleep(1) or say(line, text)
-    if how.startswith("warns"):
+    if how == "warns":
         with Notes(reports).shown.open("a") as shown:
             print("Rank 3 waits.\\n  It waits for rank 0.", file=shown)
-    if how == "warns late":
-        time.sleep(0.5)  # The thread that passes it on has read it.
     if how.startswith("fails"):
         time.sleep(1 if how == "fails late" else 0)
-        raise RankFailed("Rank 3 failed.")
-    if how == "waits":
-        time.sleep(60)
+        raise RankFailed("Rank 3 failed.", exit_code=7)
+    while how == "waits":
+        check()
+        time.sleep(0.1)
 """
 
 
 @pytest.fixture(autouse=True)
-def _short(monkeypatch):
-    """Do not wait for words of one's own as long as for real ranks."""
+def _quick(monkeypatch):
+    """Do not wait for a node's own report as long as for real ranks; name nodes by number."""
     monkeypatch.setattr(lifeline, "_OWN_WORDS_TIMEOUT", 0.5)
+
+    def node_of(config):
+        number = config.node_rank
+        return Member("node", number, config.nnodes, host=f"machine{number}")
+
+    monkeypatch.setattr(lifeline, "node_of", node_of)
 
 
 @pytest.fixture
@@ -82,20 +82,25 @@ def others(port):
 
 @contextlib.contextmanager
 def node(port, count=2, number=0):
-    """Be a node."""
-    member = Member("node", number, count, host=f"machine{number}")
-    with private_folder() as reports, connected(member, "127.0.0.1", port, 30.0, reports):
-        yield
+    """Be a node; give what checks the others."""
+    config = Placement(
+        nnodes=count, node_rank=number, master_addr="127.0.0.1", master_port=port, join_timeout=30.0
+    )
+    with private_folder() as reports, connected_nodes(config, reports) as check:
+        yield check
 
 
-def wait_after(act):
-    """Wait as for ranks, after a moment in which something happens."""
-    act()
-    time.sleep(30)
+def wait(check, after=lambda: None):
+    """Do something, then wait as a launcher for its ranks."""
+    after()
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        check()
+        time.sleep(0.1)
 
 
-def fail_later():
-    time.sleep(0.5)
+def fail(seconds=0.0):
+    time.sleep(seconds)
     raise ValueError("mine")
 
 
@@ -123,82 +128,51 @@ def test_a_node_that_ended_well_learns_that_another_one_failed_later(port, other
     assert "RankFailed: Node 2 (machine2) failed. Rank 3 failed." in ended(first)
 
 
-def test_a_node_that_is_stopped_is_not_waited_for_at_the_end(port, others, monkeypatch, capsys):
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_node_that_is_stopped_is_named(port, others, monkeypatch, ends):
     monkeypatch.setattr(lifeline, "_SILENCE", 1.0)
+    monkeypatch.setattr(lifeline, "_BEAT", 0.2)
     first = others(1, "waits")
-    with node(port):
+    match = r"Node 1 \(machine1\) has not answered for 1 s\."
+
+    def stop():
         assert first.stdout.readline() == "met\n"
         os.kill(first.pid, signal.SIGSTOP)
-    told = capsys.readouterr().err
-    assert told == "Node 1 (machine1) has not answered for 1 s: it is not waited for.\n"
+
+    with pytest.raises(RankFailed, match=match), node(port) as check:
+        stop() if ends else wait(check, stop)
 
 
 def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
     first = others(1, "ends")
     with pytest.raises(ValueError, match="mine"), node(port):
-        fail_later()
+        fail(0.5)
     assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
 
 
-def receive(line):
-    return json.loads(receive_line(line, 30))
-
-
-@pytest.fixture
-def threads():
-    with ThreadPoolExecutor(1) as pool:
-        yield pool
-
-
-@pytest.mark.parametrize("how", ["warns", "warns late"])
-def test_node_0_shows_what_ranks_show_on_other_nodes(port, others, capsys, how):
-    others(1, how)
+def test_node_0_shows_what_ranks_show_on_other_nodes(port, others, capsys):
+    others(1, "warns")
     with node(port):
         pass
     assert capsys.readouterr().err == ("node 1 (machine1): Rank 3 waits.\n  It waits for rank 0.\n")
 
 
-def test_node_0_passes_on_at_once_that_a_node_is_lost(port, others, threads):
-    second = others(2, "waits", 3)
-
-    def other():
-        member = Member("node", 1, 3, host="machine1")
-        ((line, _),) = gather(member, "127.0.0.1", port, 30.0)
-        with line:
-            second.kill()
-            return receive(line), time.monotonic()
-
-    result = threads.submit(other)
-    with pytest.raises(RankFailed, match="Node 2"), node(port, 3):
-        time.sleep(30)
-    words, heard = result.result(30)
-    assert words.startswith("Node 2 (machine2) is gone: ")
-    assert time.monotonic() - heard > 0.3  # It had a moment before its ranks were ended.
-
-
-def test_a_lost_node_is_named_on_those_that_hear_only_node_0(port, others):
+def test_a_lost_node_is_named_on_all_others(port, others):
     first, second = others(1, "waits", 3), others(2, "waits", 3)
-    with pytest.raises(RankFailed, match=r"Node 2 \(machine2\) is gone: "), node(port, 3):
-        wait_after(second.kill)
+    match = r"Node 2 \(machine2\) is gone: its launcher was killed"
+    with pytest.raises(RankFailed, match=match), node(port, 3) as check:
+        wait(check, second.kill)
     assert "RankFailed: Node 2 (machine2) is gone: its launcher was killed" in ended(first)
 
 
-def test_a_node_that_fails_ends_the_others_which_say_why(port, others):
+def test_a_node_that_fails_ends_the_others_which_say_why_with_its_status(port, others):
     others(1, "fails", 3)
     third = others(2, "waits", 3)
-    with pytest.raises(RankFailed) as caught, node(port, 3):
-        time.sleep(30)
+    with pytest.raises(RankFailed) as caught, node(port, 3) as check:
+        wait(check)
     assert str(caught.value) == "Node 1 (machine1) failed. Rank 3 failed."
+    assert caught.value.exit_code == 7
     assert "RankFailed: Node 1 (machine1) failed. Rank 3 failed." in ended(third)
-
-
-def test_a_node_that_is_killed_is_named(port, others):
-    first = others(1, "waits")
-    with (
-        pytest.raises(RankFailed, match=r"Node 1 \(machine1\) is gone: its launcher was killed"),
-        node(port),
-    ):
-        wait_after(first.kill)
 
 
 def test_a_lost_peer_is_explained_by_its_own_node(port, others):
@@ -207,23 +181,22 @@ def test_a_lost_peer_is_explained_by_its_own_node(port, others):
         raise PeerLost("Rank 0 failed. It lost a peer.")
 
 
-def test_a_failure_of_ones_own_is_told_to_the_others(port, others):
-    first = others(1, "waits")
+def test_ranks_that_fail_by_themselves_after_another_node_say_so(port, others):
+    others(1, "fails")
     with pytest.raises(ValueError, match="mine"), node(port):
-        raise ValueError("mine")
-    assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
+        fail(1.0)
 
 
-def test_ctrl_c_on_one_node_is_told_to_the_others(port, others):
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (ValueError("mine"), "failed. ValueError mine"),
+        (UsageError("mine"), "failed. mine"),
+        (KeyboardInterrupt(), "was interrupted."),
+    ],
+)
+def test_a_failure_of_ones_own_is_reported_to_the_others(port, others, error, words):
     first = others(1, "waits")
-    with pytest.raises(KeyboardInterrupt), node(port):
-        raise KeyboardInterrupt
-    assert "RankFailed: Node 0 (machine0) was interrupted." in ended(first)
-
-
-def test_a_signal_of_the_user_still_ends_the_run(port, others):
-    others(1, "waits")
-    before = signal.getsignal(signal.SIGQUIT)
-    with pytest.raises(RankFailed, match="received SIGQUIT and ended the run"), node(port):
-        wait_after(lambda: os.kill(os.getpid(), signal.SIGQUIT))
-    assert signal.getsignal(signal.SIGQUIT) is before
+    with pytest.raises(type(error)), node(port):
+        raise error
+    assert f"RankFailed: Node 0 (machine0) {words}" in ended(first)

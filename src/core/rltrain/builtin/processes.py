@@ -57,14 +57,14 @@ class ProcessesLauncher:
         """
         with (
             private_folder() as reports,
-            connected_nodes(config, reports),
+            connected_nodes(config, reports) as check,
             with_temporary_files(reports),
             caught_signals() as signals,
             hold_port() as holder,
         ):
             ranks = _Ranks(config, work, reports, holder.getsockname()[1])
             try:
-                results = ranks.watch(signals, hang_watch(config, reports))
+                results = ranks.watch(signals, check, hang_watch(config, reports))
             finally:
                 ranks.end(signals)
         return next(filter(None, results), TrainResult(0, 0, None, None, run_dir=""))
@@ -91,11 +91,14 @@ class _Ranks:
         # Its own sentinel is a pipe that ranks inherit, and what they fork.
         self._ended = os.pidfd_open(self._server.pid)
 
-    def watch(self, signals: CaughtSignals, look: Callable[[], None]) -> list[TrainResult | None]:
+    def watch(
+        self, signals: CaughtSignals, *checks: Callable[[], None]
+    ) -> list[TrainResult | None]:
         """Wait until all ranks have ended, and return their results."""
         while self._left:
             ready = wait([self._link, self._ended, signals.wakeup], _PERIOD)
-            look()
+            for check in checks:
+                check()
             self._go_on()
             for number in signals.take():
                 if not ask_to_end(self._reports, number):

@@ -3,17 +3,18 @@
 A launcher that is started on each node (`LauncherSpec.starts_nodes` is False) enters
 `connected_nodes` around what starts its ranks, and its spec names `rltrain.nodes:refuse`:
 
-    with private_folder() as reports, connected_nodes(config, reports):
-        ...  # start the ranks, and wait for them
+    with private_folder() as reports, connected_nodes(config, reports) as check:
+        ...  # start the ranks, and wait for them; call check() every second or so
 
 A backend whose ranks find each other at the master's address lets them `meet` first: a framework
-that misses one waits for many minutes, and does not say for whom.
+that misses one waits for many minutes, without naming it.
 
 A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
 """
 
-from rltrain.nodes.meeting import meet
-from rltrain.nodes.messages import Member
+from rltrain.nodes.lifeline import connected_nodes
+from rltrain.nodes.line import Member
+from rltrain.nodes.meeting import meet, refuse
 from rltrain.nodes.network import (
     NCCL_FALLBACKS,
     can_listen,
@@ -26,8 +27,6 @@ from rltrain.nodes.network import (
     network_of_nccl,
     reachable_address,
 )
-from rltrain.nodes.places import connected_nodes, refuse
-from rltrain.nodes.sealing import seal, sealed_afterwards
 from rltrain.nodes.signals import CaughtSignals, caught_signals
 
 __all__ = [
@@ -47,6 +46,4 @@ __all__ = [
     "network_of_nccl",
     "reachable_address",
     "refuse",
-    "seal",
-    "sealed_afterwards",
 ]

@@ -1,30 +1,45 @@
 """Ranks, or the launchers of several nodes, connect to number 0 before a framework starts.
 
-A framework that misses a rank waits for many minutes or aborts, and says neither which one is
-missing nor what to do. So number 0 first listens at the address that the framework will use, and
-waits for all others; only then does the framework listen there.
+A framework that misses a rank waits for many minutes or aborts, without naming the missing one. So
+number 0 first listens at the address that the framework will use, and waits for all others; only
+then does the framework listen there.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import importlib.metadata
+import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import wait
+from typing import cast
 
-from rltrain.config import endpoint
+from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
 from rltrain.launch import begin_meeting, say
-from rltrain.nodes.callers import ANSWER_TIMEOUT, Callers
-from rltrain.nodes.calling import NoAnswer, Waiting, call
-from rltrain.nodes.messages import Answer, Member
+from rltrain.nodes.line import Line, Member
 from rltrain.nodes.network import can_listen, is_loopback
+from rltrain.terminal import one_line, plain
+from rltrain.types import World
 
-_SECOND_LOOK = 20.0
-"""Seconds that number 0 still waits after a wrong member has come that nobody knows to be one."""
+_RETRY = 0.2
+"""Seconds between two attempts to reach number 0."""
 
-_LOOK_AFTER_REFUSAL = 3.0
-"""The same after a member has said that it does not take part."""
+_SLACK = 5.0
+"""Seconds for what should come at once."""
+
+_FIRST, _THEN = 10.0, 60.0
+"""Seconds until the first report of who is missing, and between later ones."""
+
+_LINGER = 3.0
+"""Seconds for which number 0 still answers after the meeting has failed: others may be late."""
+
+_PATIENCE = {"node": 15.0, "rank": 60.0}
+"""Seconds for which a member that refuses to start waits for the others. The nodes of a job start
+at about the same time; ranks import their framework before they meet."""
 
 _WORDS = 2000
 """Length, in characters, to which its reason is cut."""
@@ -32,6 +47,17 @@ _WORDS = 2000
 _CHECK = (
     "Check --nnodes, --node-rank, --nproc-per-node, --master-addr and --master-port on every node."
 )
+
+
+def node_of(config: Placement) -> Member:
+    """Return this node, and what must be the same on all nodes."""
+    facts = {
+        "rltrain": importlib.metadata.version("rltrain"),
+        "--framework": config.framework,
+        "--backend": config.backend,
+        "--launcher": str(config.launcher),
+    }
+    return Member("node", config.node_rank, config.nnodes, facts)
 
 
 def meet(member: Member, host: str, port: int, timeout: float) -> None:
@@ -46,87 +72,191 @@ def meet(member: Member, host: str, port: int, timeout: float) -> None:
     Raises:
         UsageError: a member is missing, connected twice, or differs from number 0.
     """
-    connections = gather(member, host, port, timeout)
-    deadline = time.monotonic() + ANSWER_TIMEOUT
-    for connection, _ in connections:
-        if member.number == 0:
-            _wait_until_closed(connection, deadline)
-        connection.close()
+    for line in gather(member, host, port, timeout):
+        line.close()
 
 
-def gather(
-    member: Member, host: str, port: int, timeout: float
-) -> list[tuple[socket.socket, Member]]:
-    """Meet as in `meet`, and return the open connections with who is at their other end.
+def gather(member: Member, host: str, port: int, timeout: float) -> list[Line]:
+    """Meet as in `meet`, and return the open connections.
 
     Number 0 gets one to each of the others, and each of those the one to number 0.
     """
     begin_meeting()
     if member.number == 0:
         return _wait_for_all(member, host, port, timeout)
-    return [_report(member, host, port, timeout)]
+    return [_join(member, host, port, timeout)]
+
+
+def refuse(config: Placement, world: World | None, words: str) -> None:
+    """Let those that wait for a node, or a rank, know why it does not start.
+
+    For `LauncherSpec.refuse`, if the launcher enters `connected_nodes`, and `BackendSpec.refuse`,
+    if ranks `meet` at the master's address.
+
+    Args:
+        config: where the run runs.
+        world: the rank's place; None for a node.
+        words: why.
+    """
+    # torchrun's agent, whose own store listens at the address, ends the other ranks.
+    if world is not None and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
+        return
+    member = node_of(config) if world is None else Member("rank", world.rank, world.world_size)
+    if member.count == 1:
+        return
+    where = config.master_addr, config.master_port, _PATIENCE[member.kind]
+    words = f"{member.title} does not start: {words[:_WORDS]}"
+    with contextlib.suppress(UsageError):
+        if member.number == 0:
+            say(f"{one_line(words)}\nThe others are informed, for up to {where[2]:g} s.")
+            _wait_for_all(member, *where, refused=words)
+        else:
+            _join(member, *where, refused=words)
 
 
 def _wait_for_all(
-    member: Member, host: str, port: int, timeout: float
-) -> list[tuple[socket.socket, Member]]:
-    """Wait for all others on number 0, and send each of them the outcome."""
-    deadline = time.monotonic() + timeout
-    missing = set(range(1, member.count))
-    wrong = refuses = ""
-    waiting = Waiting(timeout)
-    with _listening(member, host, port) as server, Callers(server) as callers:
-        while missing and time.monotonic() < deadline:
-            callers.listen(min(deadline - time.monotonic(), 1.0))
-            missing |= callers.gone()
-            for caller in callers.arrived():
-                objection = _objection(member, caller.member, missing)
-                if caller.refuses:
-                    refuses = refuses or _does_not_start(caller.member, caller.refuses)
-                elif not objection:
-                    missing.discard(caller.member.number)
-                    callers.keep(caller, Answer("", member.host))
-                    continue
-                callers.refuse(caller, Answer(objection, member.host, refuses))
-                wrong = wrong or objection
-                look = _LOOK_AFTER_REFUSAL if refuses else _SECOND_LOOK
-                deadline = min(deadline, time.monotonic() + look)
-            if line := waiting.due(_some(member, missing)):
-                say(line)
-                if member.kind == "node":  # One line from a thousand ranks is enough.
-                    callers.answer_all(Answer("", member.host, waits=line))
-        if missing:
-            wrong = wrong or _missing(member, missing, timeout, callers.ignored)
-            answer = Answer(wrong, member.host, refuses)
-            callers.answer_all(answer)
-            raise _outcome(member, host, port, answer)
-        callers.answer_all(Answer("", member.host))
-        return callers.take()
+    member: Member, host: str, port: int, timeout: float, refused: str = ""
+) -> list[Line]:
+    """Wait for all others on number 0, and send each of them the outcome.
 
-
-def refuse(member: Member, host: str, port: int, words: str, patience: float) -> None:
-    """Tell those who wait for this member why it does not take part. Number 0 tells all that come.
-
-    It tries for some seconds: the others may start later.
+    `refused` says why number 0 itself does not start, if so.
     """
-    words = words[:_WORDS]
-    if member.number != 0:
-        with contextlib.suppress(NoAnswer):
-            call(member, host, port, patience, words)[0].close()
-        return
-    answer = Answer("", member.host, _does_not_start(member, words))
-    deadline, untold = time.monotonic() + patience, set(range(1, member.count))
-    with _listening(member, host, port) as server, Callers(server) as callers:
-        while untold and time.monotonic() < deadline:
-            callers.listen(min(deadline - time.monotonic(), 1.0))
-            for caller in callers.arrived():
-                untold.discard(caller.member.number)
-                callers.refuse(caller, answer)
+    failed, absent = refused, set(range(1, member.count))
+    lines: dict[socket.socket, Line] = {}
+    deadline, waiting = time.monotonic() + timeout, _Waiting(timeout)
+    not_met = functools.partial(_not_met, member, host, port)
+    with _listening(member, host, port) as server:
+        try:
+            while absent and (left := deadline - time.monotonic()) > 0:
+                for ready in wait([server, *lines], min(left, 1.0)):
+                    if ready is server:
+                        connection, _ = server.accept()
+                        lines[connection] = Line(connection)
+                        continue
+                    line = lines[cast(socket.socket, ready)]
+                    try:
+                        line.read()
+                        wrong = _introduce(line, member, absent, not_met)
+                    except (OSError, ValueError):  # A stray connection, or a member that has gone.
+                        del lines[line.connection]
+                        line.close()
+                        if line.other is not None and not failed:
+                            absent.add(line.other.number)
+                        continue
+                    if line.other is not None:
+                        absent.discard(line.other.number)
+                    if wrong and not failed:
+                        failed, deadline = wrong, min(deadline, time.monotonic() + _LINGER)
+                    if failed:
+                        _announce(lines, failed=failed)
+                if text := waiting.due(_some(member, absent)):
+                    say(text)
+                    if member.kind == "node":  # One line from a thousand ranks is enough.
+                        _announce(lines, waits=text)
+            if absent and not failed:
+                what = f"{_some(member, absent).capitalize()} did not arrive within {timeout:g} s"
+                failed = not_met(f"{what} (--join-timeout).")
+                _announce(lines, failed=failed)
+            if failed:
+                raise UsageError(plain(failed))
+            _announce(lines, host=member.host)
+        except BaseException:
+            for line in lines.values():
+                line.close()
+            raise
+    return [line for line in lines.values() if line.other is not None]
 
 
-def _does_not_start(member: Member, words: str) -> str:
-    """Return a member's reason not to start, for the others."""
-    return f"{member.title} does not start: {words}"
+def _announce(lines: Mapping[socket.socket, Line], **outcome: str) -> None:
+    """Send all members the outcome, or for whom number 0 still waits."""
+    for line in lines.values():
+        if line.other is not None:
+            line.send(**outcome)
+
+
+def _introduce(line: Line, member: Member, absent: set[int], not_met: Callable[[str], str]) -> str:
+    """Learn who has connected, and return why they cannot meet; "" if they can."""
+    for hello in line.messages():
+        match hello:
+            case {
+                "kind": str(kind),
+                "number": int(number),
+                "count": int(count),
+                "facts": dict(facts),
+                "host": str(host),
+                "refused": str(refused),
+            }:
+                other = line.other = Member(kind, number, count, facts, host)
+            case _:
+                raise ValueError("it does not say who it is")
+        if refused:
+            return refused
+        differs = [name for name, value in member.facts.items() if facts.get(name) != value]
+        if (kind, count) != (member.kind, member.count):
+            wrong = f"{other.title} is one of {count}, and {member} is one of {member.count}."
+        elif number not in absent:
+            wrong = f"Two {kind}s have the number {number}; the second is {host}."
+        elif differs:
+            theirs, ours = (str(each.facts.get(differs[0])) for each in (other, member))
+            wrong = f"{other.title} has {differs[0]} {theirs}, and {member} has {ours}."
+        else:
+            continue
+        return not_met(wrong)
+    return ""
+
+
+def _join(member: Member, host: str, port: int, timeout: float, refused: str = "") -> Line:
+    """Connect to number 0, and wait for the outcome."""
+    deadline, waiting = time.monotonic() + timeout, _Waiting(timeout)
+    error: Exception | None = None
+    while (left := deadline - time.monotonic()) > 0:
+        if text := waiting.due(f"{member.kind} 0 at {endpoint(host, port)}"):
+            say(f"{text}: {error}")
+        with contextlib.ExitStack() as closing:
+            try:
+                line = Line(socket.create_connection((host, port), min(left, _SLACK)))
+                closing.callback(line.close)
+                line.connection.settimeout(timeout + _SLACK)
+                line.send(**vars(member), refused=refused)
+                line.other = Member(member.kind, 0, member.count, host=_outcome(line))
+                closing.pop_all()
+                return line
+            except (OSError, ValueError) as failed:  # Not there yet, or another program is.
+                error = failed
+        time.sleep(_RETRY)
+    what = f"{member.kind.capitalize()} 0 did not answer within {timeout:g} s (--join-timeout)"
+    raise UsageError(_not_met(member, host, port, f"{what}: {error}."))
+
+
+def _outcome(line: Line) -> str:
+    """Wait until number 0 has met all, and return its host."""
+    while True:
+        line.read()
+        for message in line.messages():
+            match message:
+                case {"waits": str(text)}:
+                    say(plain(text))
+                case {"failed": str(text)}:
+                    raise UsageError(plain(text))
+                case {"host": str(host)}:
+                    return host
+                case _:
+                    raise ValueError("another program answers there")
+
+
+class _Waiting:
+    """Knows when to report who is missing."""
+
+    def __init__(self, timeout: float) -> None:
+        self._began, self._next, self._timeout = time.monotonic(), _FIRST, timeout
+
+    def due(self, what: str) -> str:
+        """Return a line, if it is time for one; else ""."""
+        waited = time.monotonic() - self._began
+        if waited < self._next:
+            return ""
+        self._next = (waited // _THEN + 1) * _THEN
+        return f"waiting for {what} ({waited:.0f} s of {self._timeout:g}, --join-timeout)"
 
 
 def _some(member: Member, numbers: set[int]) -> str:
@@ -135,75 +265,26 @@ def _some(member: Member, numbers: set[int]) -> str:
     return f"{member.kind}{'s' if len(numbers) > 1 else ''} {some} of {member.count}"
 
 
-def _missing(member: Member, numbers: set[int], timeout: float, ignored: int) -> str:
-    which = _some(member, numbers)
-    others = f" {ignored} connection(s) of others were ignored." if ignored else ""
-    return f"{which.capitalize()} did not arrive within {timeout:g} s (--join-timeout).{others}"
-
-
-def _objection(member: Member, other: Member, missing: set[int]) -> str:
-    """Return what is wrong with a member that connected; "" if nothing is."""
-    if other.kind != member.kind or other.count != member.count:
-        return f"{other.title} is one of {other.count}, and {member} is one of {member.count}."
-    if other.number not in missing:
-        return f"Two {member.kind}s have the number {other.number}; the second is {other.host}."
-    for name, value in member.facts.items():
-        if other.facts.get(name) != value:
-            return f"{other.title} has {name} {other.facts.get(name)}, and {member} has {value}."
-    return ""
-
-
-def _report(member: Member, host: str, port: int, timeout: float) -> tuple[socket.socket, Member]:
-    """Connect to number 0, and receive the outcome."""
-    try:
-        connection, answer = call(member, host, port, timeout)
-    except NoAnswer as error:
-        what = f"{member.kind.capitalize()} 0 did not answer within {timeout:g} s (--join-timeout)"
-        raise _not_met(member, host, port, f"{what}: {error}.") from None
-    if not answer.wrong and not answer.refuses:
-        return connection, Member(member.kind, 0, member.count, member.facts, answer.host)
-    connection.close()
-    raise _outcome(member, host, port, answer)
-
-
-def _outcome(member: Member, host: str, port: int, answer: Answer) -> UsageError:
-    """Return the error of a meeting that has failed: who has refused something knows best."""
-    return (
-        UsageError(answer.refuses) if answer.refuses else _not_met(member, host, port, answer.wrong)
-    )
-
-
-def _not_met(member: Member, host: str, port: int, what: str) -> UsageError:
-    where, hint = endpoint(host, port), _CHECK
+def _not_met(member: Member, host: str, port: int, what: str) -> str:
+    hint = _CHECK
     if member.kind == "node" and is_loopback(host):
         hint = f"On each node {host} is the node itself: give node 0's address. {_CHECK}"
     elif member.number == 0 and not can_listen(host, 0):
         hint = f"{host} is no address of {member.host}: is another {member.kind} number 0? {_CHECK}"
-    return UsageError(f"The {member.kind}s did not find each other at {where}. {what} {hint}")
+    where = endpoint(host, port)
+    return f"The {member.kind}s did not find each other at {where}. {what} {hint}"
 
 
-@contextlib.contextmanager
-def _listening(member: Member, host: str, port: int) -> Iterator[socket.socket]:
+def _listening(member: Member, host: str, port: int) -> socket.socket:
     """Listen on the loopback interface if the host is that, otherwise on every interface."""
     try:
         if is_loopback(host):
+            address = (host if ":" in host else "127.0.0.1", port)
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            server = socket.create_server(
-                (host if ":" in host else "127.0.0.1", port), family=family
-            )
-        elif socket.has_dualstack_ipv6():
-            server = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-        else:
-            server = socket.create_server(("", port))
+            return socket.create_server(address, family=family)
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+        return socket.create_server(("", port))
     except OSError as error:
         what = f"{member.kind.capitalize()} 0 cannot listen there: {error}."
-        raise _not_met(member, host, port, what) from error
-    with server:
-        yield server
-
-
-def _wait_until_closed(connection: socket.socket, deadline: float) -> None:
-    """Let the other side close first; otherwise this port would stay in TIME_WAIT."""
-    with contextlib.suppress(OSError):
-        connection.settimeout(max(deadline - time.monotonic(), 0.01))
-        connection.recv(1)
+        raise UsageError(_not_met(member, host, port, what)) from error

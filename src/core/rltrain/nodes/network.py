@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import functools
 import ipaddress
@@ -16,10 +17,6 @@ from rltrain.types import World
 
 _SIOCGIFADDR = 0x8915
 """Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
-
-_SILENCE = 5, 4, 3
-"""Seconds until a silent connection is probed, seconds between probes, and unanswered probes until
-it is given up: a cut link or a stopped machine is noticed within 17 s."""
 
 NCCL_FALLBACKS: tuple[Mapping[str, str], ...] = (
     {"NCCL_P2P_DISABLE": "1"},
@@ -56,47 +53,34 @@ def reachable_address(host: str, num_nodes: int) -> str | None:
 
 def interfaces() -> dict[str, str | None]:
     """Return the IPv4 address of each interface by its name; None if it has none."""
+    found: dict[str, str | None] = {}
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        return {name: _ipv4(probe, name) for _, name in socket.if_nameindex()}
+        for _, name in socket.if_nameindex():
+            found[name], request = None, struct.pack("256s", name.encode()[:15])
+            with contextlib.suppress(OSError):
+                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
+                found[name] = socket.inet_ntoa(answer[20:24])
+    return found
 
 
 def interface_towards(host: str, num_nodes: int = 1) -> str | None:
     """Return the name of the interface at which other ranks reach this machine; None if unknown.
 
-    Args:
-        host: where all of them meet.
-        num_nodes: on how many machines they are.
+    `host` is where all of them meet, `num_nodes` the number of machines.
     """
     address = reachable_address(host, num_nodes)
-    if address is None or ":" in address:
-        return address and _with_ipv6(address)
+    if address is None:
+        return None
+    if ":" in address:  # Linux's table has the columns address, index, ..., name.
+        wanted, table = ipaddress.ip_address(address).packed.hex(), Path("/proc/net/if_inet6")
+        lines = table.read_text().splitlines() if table.exists() else []
+        return next((line.split()[5] for line in lines if line.startswith(wanted)), None)
     found = next((name for name, each in interfaces().items() if each == address), None)
     return found or ("lo" if address.startswith("127.") else None)
 
 
-def _ipv4(probe: socket.socket, interface: str) -> str | None:
-    request = struct.pack("256s", interface.encode()[:15])
-    try:
-        return socket.inet_ntoa(fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)[20:24])
-    except OSError:
-        return None  # An interface without an IPv4 address.
-
-
-def _with_ipv6(address: str) -> str | None:
-    """Look an IPv6 address up in Linux's table; its columns: address, index, ..., name."""
-    wanted = ipaddress.ip_address(address).packed.hex()
-    try:
-        lines = Path("/proc/net/if_inet6").read_text().splitlines()
-    except OSError:
-        return None
-    return next((line.split()[5] for line in lines if line.startswith(wanted)), None)
-
-
 def _network(variable: str, host: str, num_nodes: int) -> str:
-    """Say by which interface ranks reach each other; "" if it is not known.
-
-    The variable names the one that the user chooses; at the host all of them meet.
-    """
+    """Return by which interface ranks reach each other: the variable's, or the one to the host."""
     if os.environ.get(variable):
         return f"as {variable}={os.environ[variable]} says"
     found = interface_towards(host, num_nodes) if host else None
@@ -112,12 +96,8 @@ def choose_nccl_interface(environ: MutableMapping[str, str], world: World, host:
     """Make NCCL listen where the other ranks of the run are, unless the user has decided.
 
     By itself it takes the first interface that is up, which may be that of a container's bridge.
-    Where there is InfiniBand, NCCL still sends what it reduces over that.
-
-    Args:
-        environ: the variables of this rank.
-        world: its place.
-        host: where all ranks meet.
+    Where there is InfiniBand, NCCL still sends what it reduces over that. `host` is where all ranks
+    meet.
     """
     if shared_folder(world) is not None:
         # NCCL would listen on a network that others reach, although it sends nothing by it.
@@ -154,15 +134,3 @@ def hold_port() -> socket.socket:
         holder.close()
         raise
     return holder
-
-
-def end_when_silent(connection: socket.socket) -> None:
-    """Let an open connection fail when the other end has not answered for 17 seconds."""
-    idle, interval, count = _SILENCE
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, idle)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, interval)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, count)
-    # Words that are never acknowledged count as silence too.
-    milliseconds = 1000 * (idle + interval * count)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)

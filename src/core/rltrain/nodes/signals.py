@@ -17,9 +17,7 @@ _SIGNALS = (*REQUESTS, signal.SIGQUIT)
 class CaughtSignals:
     """The signals that have arrived.
 
-    Attributes:
-        wakeup: a connection that is readable after the first one.
-        seen: those that `take` has not returned yet.
+    `seen` has those that `take` has not returned yet; `wakeup` is readable after the first one.
     """
 
     def __init__(self) -> None:

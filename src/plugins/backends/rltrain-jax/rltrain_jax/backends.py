@@ -20,7 +20,6 @@ from rltrain.nodes import (
     is_loopback,
     meet,
     reachable_address,
-    sealed_afterwards,
 )
 from rltrain.session import Session
 from rltrain.types import World
@@ -97,9 +96,7 @@ class _JaxBackend:
             own = reachable_address(host, world.num_nodes)
             if own is not None:
                 set_gloo_address(own)
-        # gloo connects the ranks when they first communicate, which making the group does.
-        with sealed_afterwards():
-            self._group = type(self).make_group(world)
+        self._group = type(self).make_group(world)
         return self._group
 
 

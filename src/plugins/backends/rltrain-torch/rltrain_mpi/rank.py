@@ -25,7 +25,6 @@ def main() -> None:
         sys.path[:] = pickle.load(file)
         config, work = pickle.load(file)
     from rltrain.launch import make_report, rank_variables, write_report
-    from rltrain.nodes import seal
     from rltrain.types import World
     from rltrain_mpi.library import started_ranks
 
@@ -36,7 +35,6 @@ def main() -> None:
         report = make_report(0, error)
         write_report(folder, report)
         os._exit(report.exit_code)
-    seal()  # mpiexec of MPICH listens on all interfaces, on a socket that its ranks inherit.
     tell_number(number)
     world = World(number, number, 0, size, size, 1)
     os.environ.update(rank_variables(world))

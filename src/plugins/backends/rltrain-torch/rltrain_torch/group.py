@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import itertools
 import os
@@ -19,11 +18,10 @@ from torch.distributed.rendezvous import rendezvous
 from rltrain.data import pack_object, unpack_object
 from rltrain.errors import UsageError
 from rltrain.launch import shared_folder
-from rltrain.nodes import sealed_afterwards
 from rltrain.types import ReduceOp, World
 from rltrain_torch.compat import destroy_without_gil
 
-__all__ = ["TIMEOUT", "TorchProcessGroup", "sealed"]
+__all__ = ["TIMEOUT", "TorchProcessGroup"]
 
 TIMEOUT = timedelta(minutes=30)
 """Maximum time of a collective. Ranks may spend minutes compiling or loading a simulator."""
@@ -143,28 +141,18 @@ def _padded(packed: bytes, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
     return np.frombuffer(packed.ljust(size, b"\0"), np.uint8)
 
 
-def sealed(backend: str) -> contextlib.AbstractContextManager[None]:
-    """Return the context in which a group is created, so that no stranger reaches it afterwards.
-
-    gloo has connected all ranks by then, unless the user has asked it to wait.
-    """
-    lazy = os.environ.get("TORCH_GLOO_LAZY_INIT", "0") not in ("", "0")
-    return sealed_afterwards() if backend == "gloo" and not lazy else contextlib.nullcontext()
-
-
 def _create(backend: str, join_timeout: float, world: World) -> None:
     """Create the default group. Collective."""
     store = _store(world, timedelta(seconds=join_timeout))
-    with sealed(backend):
-        dist.init_process_group(
-            backend,
-            store=store,
-            rank=world.rank,
-            world_size=world.world_size,
-            timeout=TIMEOUT,
-            # With it, NCCL connects immediately. gloo does not need a device.
-            device_id=torch.device(world.device) if backend == "nccl" else None,
-        )
+    dist.init_process_group(
+        backend,
+        store=store,
+        rank=world.rank,
+        world_size=world.world_size,
+        timeout=TIMEOUT,
+        # With it, NCCL connects immediately. gloo does not need a device.
+        device_id=torch.device(world.device) if backend == "nccl" else None,
+    )
     store.set_timeout(TIMEOUT)  # Before the next group, a rank may load a simulator for minutes.
 
 

@@ -14,7 +14,7 @@ from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 from rltrain_torch.compat import destroy_without_gil
 from rltrain_torch.gradients import Bucket, FlatSync, check_count
-from rltrain_torch.group import TIMEOUT, sealed
+from rltrain_torch.group import TIMEOUT
 
 PART = 1 << 20
 """Bytes of gradients from which they are sent, measured by benchmarks/overlap.py."""
@@ -206,7 +206,6 @@ def _divided(parameters: Sequence[torch.Tensor]) -> tuple[list[list[int]], list[
 
 def _own_group() -> dist.ProcessGroup:
     """Create a group of all ranks. Collective."""
-    with sealed(dist.get_backend()):
-        own: dist.ProcessGroup = dist.new_group(timeout=TIMEOUT)
+    own: dist.ProcessGroup = dist.new_group(timeout=TIMEOUT)
     destroy_without_gil(own)
     return own

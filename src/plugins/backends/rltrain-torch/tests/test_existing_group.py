@@ -1,8 +1,7 @@
-"""A process group of torch that something else has created before, and one that is sealed."""
+"""A process group of torch that something else has created before."""
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 
 import pytest
@@ -13,7 +12,7 @@ from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
-from rltrain_torch.group import TorchProcessGroup, sealed
+from rltrain_torch.group import TorchProcessGroup
 
 ALONE = World(device="cpu")
 
@@ -43,13 +42,3 @@ def test_one_of_another_size_is_refused(existing):
 def test_one_of_another_backend_is_refused(existing):
     with pytest.raises(UsageError, match=r"already, of gloo, with rank 0 of 1; the run needs nccl"):
         TorchProcessGroup("nccl", ALONE)
-
-
-@pytest.mark.parametrize(
-    ("backend", "lazy", "is_sealed"),
-    [("gloo", None, True), ("gloo", "0", True), ("gloo", "1", False), ("nccl", None, False)],
-)
-def test_a_group_whose_ranks_are_all_connected_is_sealed(monkeypatch, backend, lazy, is_sealed):
-    if lazy is not None:
-        monkeypatch.setenv("TORCH_GLOO_LAZY_INIT", lazy)
-    assert isinstance(sealed(backend), contextlib.nullcontext) is not is_sealed
