@@ -48,7 +48,7 @@ Measured = dict[int, tuple[float, int, int, float]]
 def train(library: str, iterations: int, folder: str) -> Measured:
     """Run one rank."""
     from rltrain.plan.resolve import make_plan
-    from rltrain.ranks.logs.rank_log import RankLog
+    from rltrain.ranks.logs import RankLog
     from rltrain.run.worker import make_session
     from rltrain.storage.run_folder import RunFolder
 

@@ -73,15 +73,6 @@ def exit_3(config, reports):
     os._exit(3)
 
 
-def exit_3_later(config, reports):
-    """Exit after a second in which the process that has forked this one can be stopped."""
-    if rank() != 1:
-        wait(config, "")
-    Path(config.log_root, "1.pid").write_text(str(os.getpid()))
-    time.sleep(1)
-    os._exit(3)
-
-
 def exit_0(config, reports):
     others_wait(config)
     os._exit(0)

@@ -3,50 +3,42 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import threading
 
 import pytest
 
 from rltrain import train
-from rltrain.ranks.board import board_of
-from rltrain.ranks.ending import Requests, ask_to_end, asked_to_end
+from rltrain.ranks.notes import Notes
+from rltrain.ranks.signals import Requests, ask_to_end
 from rltrain.run.worker import run_here
 from rltrain.testing import make_config
 from rltrain.types import World
 
 
+def asked(folder):
+    return Notes(folder).asked[0]
+
+
 def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):
     assert not ask_to_end(tmp_path, signal.SIGTERM)  # They do not train yet.
-    board_of(tmp_path).is_training = True
-    assert asked_to_end(tmp_path) is None
+    Notes(tmp_path).set_training()
+    assert asked(tmp_path) == 0
     assert ask_to_end(tmp_path, signal.SIGTERM)
-    assert asked_to_end(tmp_path) == signal.SIGTERM
+    assert asked(tmp_path) == signal.SIGTERM
     assert not ask_to_end(tmp_path, signal.SIGINT)
-    assert asked_to_end(tmp_path) == signal.SIGTERM
+    assert asked(tmp_path) == signal.SIGTERM
     # A scheduler sends it to each process of a job, and some of these pass it on.
     assert ask_to_end(tmp_path, signal.SIGTERM)
-    monkeypatch.setattr("rltrain.ranks.ending.SAME", 0.0)
+    monkeypatch.setattr("rltrain.ranks.signals.SAME", 0.0)
     assert not ask_to_end(tmp_path, signal.SIGTERM)
     assert capsys.readouterr().out == (
         "SIGTERM: ending after this iteration, with a checkpoint; once more ends at once\n"
     )
 
 
-def test_ranks_are_asked_also_when_their_folder_is_gone(tmp_path):
-    folder = tmp_path / "reports"
-    folder.mkdir()
-    requests = Requests(None, is_root=False)
-    requests.look_in(folder, has_launcher=False)
-    shutil.rmtree(folder)
-    requests.start()
-    assert ask_to_end(folder, signal.SIGTERM)
-    assert requests.votes(1) == (False, True, False)
-
-
 def test_a_signal_that_is_no_request_ends_at_once(tmp_path):
-    board_of(tmp_path).is_training = True
+    Notes(tmp_path).set_training()
     assert not ask_to_end(tmp_path, signal.SIGQUIT)
 
 
@@ -62,7 +54,7 @@ def test_a_signal_that_is_no_request_ends_at_once(tmp_path):
 )
 def test_a_request_is_a_vote_and_a_status(tmp_path, number, votes, code):
     requests = Requests(None, is_root=False)
-    requests.look_in(tmp_path, has_launcher=False)
+    requests.read_from(tmp_path, has_launcher=False)
     requests.start()
     assert requests.votes(1) == (False, False, False)
     assert ask_to_end(tmp_path, number, quiet=True)
@@ -96,9 +88,9 @@ def here(run, world=None):
 
 def test_a_signal_to_one_process_is_a_request():
     def run(config, world, log):
-        board_of(log.path.parent).is_training = True
+        Notes(log.path.parent).set_training()
         os.kill(os.getpid(), signal.SIGTERM)
-        return asked_to_end(log.path.parent)
+        return asked(log.path.parent)
 
     before = signal.getsignal(signal.SIGTERM)
     assert here(run) == signal.SIGTERM
@@ -107,13 +99,13 @@ def test_a_signal_to_one_process_is_a_request():
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_the_second_signal_ends_one_process_and_before_training_the_first(times, monkeypatch):
-    monkeypatch.setattr("rltrain.ranks.ending.SAME", 0.0)
+    monkeypatch.setattr("rltrain.ranks.signals.SAME", 0.0)
     folders = []
 
     def run(config, world, log):
         folders.append(log.path.parent)
         if times == 2:
-            board_of(log.path.parent).is_training = True
+            Notes(log.path.parent).set_training()
         for _ in range(times):
             os.kill(os.getpid(), signal.SIGINT)
 
@@ -138,15 +130,13 @@ def test_a_process_in_a_thread_handles_no_signals():
         (signal.SIGUSR2, SystemExit, 75),
     ],
 )
-@pytest.mark.parametrize("iteration", [2, 3])
 def test_a_request_reaches_the_caller_once_the_run_has_ended(
-    stub, tmp_path, monkeypatch, number, error, code, iteration
+    stub, tmp_path, monkeypatch, number, error, code
 ):
-    """Also one that comes in the last iteration: the run is done, but others may follow."""
     votes = Requests.votes
 
     def signaled(self, at):
-        if at == iteration:
+        if at == 2:
             os.kill(os.getpid(), number)
         return votes(self, at)
 

@@ -86,6 +86,6 @@ def hold_no_more(writer, tmp_path, files):
 def test_a_ranks_log_is_tended_in_every_iteration(stub, monkeypatch):
     from rltrain import train
 
-    monkeypatch.setattr("rltrain.ranks.logs.rank_log.LIMIT", -1)
+    monkeypatch.setattr("rltrain.ranks.logs.LIMIT", -1)
     result = train(**{**stub.OPTIONS, "max_iterations": 2})
     assert (Path(result.run_dir) / "logs" / "rank_0.log.1").exists()

@@ -237,11 +237,3 @@ def test_ranks_end_with_the_process_from_which_they_were_forked(launch, tmp_path
     while running(tmp_path) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert running(tmp_path) == []
-
-
-def test_a_stopped_process_from_which_ranks_are_forked_goes_on(launch, tmp_path, capsys):
-    stopper = when_running(tmp_path, lambda server: os.kill(server, signal.SIGSTOP))
-    with pytest.raises(RankFailed, match="Rank 1 exited with code 3"):
-        launch(works.exit_3_later)
-    stopper.join()
-    assert "from which ranks are forked, was stopped. It goes on." in capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import signal
@@ -10,8 +9,7 @@ import signal
 import pytest
 
 from rltrain.config import Placement
-from rltrain.ranks.interrupts import OF_SCHEDULERS
-from rltrain.ranks.logs.rank_log import RankLog
+from rltrain.ranks.signals import OF_SCHEDULERS
 from rltrain.ranks.world import SAFE_PATH
 from rltrain.run import worker
 from rltrain.run.worker import run_launched
@@ -52,11 +50,8 @@ def test_a_task_starts_processes_in_a_rank_as_it_does_alone(launched, monkeypatc
 @pytest.mark.parametrize(
     ("asked", "shown"), [(None, []), ("all", [0, 1, 2, 3]), ((1,), [1, 3]), ((0, 1), [0, 1, 2, 3])]
 )
-def test_ranks_that_are_shown_are_counted_on_their_node(asked, shown, tmp_path):
+def test_ranks_that_are_shown_are_counted_on_their_node(asked, shown):
     # With torchrun's --virtual-local-rank, LOCAL_RANK is 0 for all.
     worlds = [World(rank, 0, rank // 2, 4, 2, 2) for rank in range(4)]
-    config, log = make_config(show_ranks=asked), RankLog(tmp_path / "log")
-    contexts = [worker._shown(config, world, log) for world in worlds]
-    assert [
-        at for at, each in enumerate(contexts) if not isinstance(each, contextlib.nullcontext)
-    ] == shown
+    config = make_config(show_ranks=asked)
+    assert [world.rank for world in worlds if worker.is_shown(config, world)] == shown

@@ -22,8 +22,8 @@ from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageEr
 from rltrain.hookspecs import hookimpl
 from rltrain.metrics.environment import CountedEnv
 from rltrain.plugins.manager import RunPlugins
-from rltrain.ranks.board import board_of
-from rltrain.ranks.ending import ask_to_end
+from rltrain.ranks.notes import Notes
+from rltrain.ranks.signals import ask_to_end
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
 from rltrain.run.session import RankSession
 from rltrain.session import Session
@@ -424,8 +424,8 @@ def test_a_target_ends_every_rank_at_once(ranks, stub):
 def test_a_request_to_one_rank_ends_all(ranks, stub, tmp_path, last, done, code):
     def body(session):
         if session.world.rank == 1:
-            board_of(tmp_path).is_training = True
-            session.requests.look_in(tmp_path, has_launcher=False)
+            Notes(tmp_path).set_training()
+            session.requests.read_from(tmp_path, has_launcher=False)
         for iteration in range(1, last + 1):
             if iteration == 2:
                 ask_to_end(tmp_path, signal.SIGTERM, quiet=True)

@@ -14,7 +14,7 @@ from made_up_runs import make_run
 
 from rltrain.builtin.console import ConsoleWriter
 from rltrain.cli.main import main
-from rltrain.ranks.logs.rank_log import RankLog, console_stream, say
+from rltrain.ranks.logs import RankLog, console_stream, say
 from rltrain.terminal import one_line, plain, plain_output, plain_stream, raw
 
 

@@ -225,9 +225,6 @@ class Slow(gymnasium.Env):
                 time.sleep(1000)
             if how == "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
-            if how == "stop the server":
-                os.kill(os.getppid(), signal.SIGSTOP)
-                os.kill(os.getpid(), signal.SIGKILL)
             if how == "kill the server":
                 os.kill(os.getppid(), signal.SIGKILL)
                 time.sleep(1000)

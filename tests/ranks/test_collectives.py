@@ -42,7 +42,7 @@ def test_a_rank_that_does_not_answer_is_not_waited_for_long(tmp_path):
         ended.set()
 
 
-def test_a_rank_that_has_ended_is_not_asked_and_leaves_no_thread(tmp_path):
+def test_a_rank_that_has_ended_leaves_no_thread(tmp_path):
     pulse = pulse_file(tmp_path, 0)
     ending = listeners()  # Another test's may not have ended yet.
     with describing(pulse, lambda: "1: all_reduce"):

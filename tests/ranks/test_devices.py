@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import resource
 import signal
 
 import pytest
@@ -18,9 +16,8 @@ from rltrain.ranks.devices import (
     select_gpus,
     with_device,
 )
-from rltrain.ranks.ending import pass_on
-from rltrain.ranks.interrupts import may_catch
 from rltrain.ranks.machine import available_cores
+from rltrain.ranks.signals import may_catch
 from rltrain.ranks.world import (
     SAFE_PATH,
     World,
@@ -228,36 +225,9 @@ def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids
         (signal.SIGUSR1, lambda number, frame: None, False),  # The user's job asks for it.
     ],
 )
-def test_a_launcher_leaves_signals_that_somebody_else_wants(number, handler, free):
+def test_a_launcher_leaves_signals_that_others_want(number, handler, free):
     before = signal.signal(number, handler)
     try:
         assert may_catch(number) is free
     finally:
         signal.signal(number, before)
-
-
-@pytest.mark.parametrize(
-    ("heard", "exit_code", "ends"),
-    [
-        ([], 0, None),
-        ([], 1, None),  # The caller is told by an error of its own.
-        ([signal.SIGINT], 0, KeyboardInterrupt),
-        ([], 128 + signal.SIGINT, KeyboardInterrupt),  # On another node.
-        ([signal.SIGTERM], 0, SystemExit),
-        ([], 75, SystemExit),
-    ],
-)
-def test_a_signal_that_ended_a_run_ends_the_script_that_called_for_it(heard, exit_code, ends):
-    with contextlib.nullcontext() if ends is None else pytest.raises(ends) as caught:
-        pass_on(heard, exit_code)
-    if ends is SystemExit:
-        assert caught.value.code == 75
-
-
-def test_more_ranks_than_files_may_be_open_for_are_refused(monkeypatch):
-    monkeypatch.setattr("resource.getrlimit", lambda which: (64, 64))
-    assert count_ranks(12, "cpu", ()) == 12
-    with pytest.raises(UsageError, match=r"--nproc-per-node 13: needs 68 open files, and .* 64 \("):
-        count_ranks(13, "cpu", ())
-    monkeypatch.setattr("resource.getrlimit", lambda which: (64, resource.RLIM_INFINITY))
-    assert count_ranks(13, "cpu", ()) == 13

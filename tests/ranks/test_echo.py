@@ -8,8 +8,7 @@ import sys
 
 import pytest
 
-from rltrain.ranks.logs.echo import echoed
-from rltrain.ranks.logs.rank_log import RankLog
+from rltrain.ranks.logs import RankLog
 
 
 def fail_after(words):
@@ -22,7 +21,7 @@ def test_lines_are_shown_after_the_ranks_number(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdout", console)
     with RankLog(tmp_path / "early") as log:
         print("before")
-        with echoed(log.path, 3):
+        with log.echoed(3):
             os.write(1, "from C, ü\n".encode())
             log.move(tmp_path / "late")
             print("moved\nunfinished", end="")
@@ -35,10 +34,10 @@ def test_lines_are_shown_after_the_ranks_number(tmp_path, monkeypatch):
 def test_a_log_that_is_rotated_is_shown_whole(tmp_path, monkeypatch):
     console = io.StringIO()
     monkeypatch.setattr(sys, "stdout", console)
-    monkeypatch.setattr("rltrain.ranks.logs.rank_log.LIMIT", 10)
+    monkeypatch.setattr("rltrain.ranks.logs.LIMIT", 10)
     with RankLog(tmp_path / "early") as log:
         log.move(tmp_path / "late")
-        with echoed(log.path, 0):
+        with log.echoed(0):
             print("a first line")
             log.rotate()
             print("a second")
@@ -51,7 +50,7 @@ def test_what_ranks_that_failed_have_printed_is_not_shown_again(tmp_path, monkey
     monkeypatch.setattr(sys, "stdout", console)
     late = tmp_path / "late"
     late.write_text("failed\n")
-    with RankLog(tmp_path / "early") as log, echoed(log.path, 3, late.stat().st_size):
+    with RankLog(tmp_path / "early") as log, log.echoed(3):
         print("before")
         log.move(late)
         print("moved")
@@ -62,17 +61,17 @@ def test_what_ranks_that_failed_have_printed_is_not_shown_again(tmp_path, monkey
 def test_an_error_is_shown_too(tmp_path, monkeypatch):
     console = io.StringIO()
     monkeypatch.setattr(sys, "stdout", console)
-    with pytest.raises(ZeroDivisionError), RankLog(tmp_path / "log") as log, echoed(log.path, 0):
+    with pytest.raises(ZeroDivisionError), RankLog(tmp_path / "log") as log, log.echoed(0):
         fail_after("last words")
     assert console.getvalue() == "[rank 0] last words\n"
 
 
-def test_a_console_that_nobody_reads_does_not_disturb_the_rank(tmp_path, monkeypatch):
+def test_a_console_that_no_one_reads_does_not_disturb_the_rank(tmp_path, monkeypatch):
     reader, writer = os.pipe()
     os.close(reader)
     unread = os.fdopen(writer, "w", buffering=1)
     monkeypatch.setattr(sys, "stdout", unread)
-    with RankLog(tmp_path / "log") as log, echoed(log.path, 0):
+    with RankLog(tmp_path / "log") as log, log.echoed(0):
         print("unseen")
     with pytest.raises(BrokenPipeError):
         unread.close()  # What could not be written is left.

@@ -51,8 +51,8 @@ def run(body):
         ("atexit.register(os._exit, 0); return 1", 1),
         ("atexit.register(os._exit, 5); return 0", 0),
         ("atexit.register(os.abort); return 0", 0),
-        ("os.abort()", -signal.SIGABRT),
-        ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL),
+        ("os.abort()", 128 + signal.SIGABRT),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 128 + signal.SIGKILL),
         # A helper leaves by an exception, through all that its parent has called.
         ("os.fork() or sys.exit(3); os.wait(); return 0", 0),
         ("pid = os.fork()\n    if pid: os.wait()\n    return 0 if pid else 4", 0),
@@ -81,26 +81,26 @@ def test_a_daemon_is_left_alone():
 def test_a_thread_that_stays_is_named(monkeypatch):
     began = time.monotonic()
     code, _, err = run(
-        "import rltrain.ranks.guarded as g; g._FOR_THREADS = 0.2\n"
+        "import rltrain.ranks.guarded as g; g._TO_EXIT = 0.2\n"
         "    threading.Thread(target=time.sleep, args=[60], name='bridge').start(); return 0"
     )
     assert code == 0
-    assert "rltrain: a thread was left running, and is not waited for: 'bridge', at " in err
+    assert "rltrain: 'bridge' was left running, and is not waited for, at " in err
     assert time.monotonic() - began < 20
 
 
 def test_a_process_that_stays_is_named_and_ends():
     code, _, err = run(
-        "import multiprocessing, rltrain.ranks.guarded as g; g._FOR_THREADS = 0.2\n"
+        "import multiprocessing, rltrain.ranks.guarded as g; g._TO_EXIT = 0.2\n"
         "    process = multiprocessing.get_context('fork').Process(target=time.sleep, args=[60])\n"
         "    process.name = 'viewer'; process.start(); return 0"
     )
     assert code == 0
-    assert "rltrain: a process was left running, and is not waited for: 'viewer'\n" in err
+    assert "rltrain: 'viewer' was left running, and is not waited for\n" in err
     assert "was still there, and is ended: " in err
 
 
-def test_a_pool_that_nobody_shut_down_keeps_nothing():
+def test_a_pool_that_no_one_shut_down_keeps_nothing():
     code, _, err = run(
         "from concurrent.futures import ThreadPoolExecutor\n"
         "    ThreadPoolExecutor(1).submit(print, 'done'); return 0"
@@ -113,13 +113,13 @@ def test_what_a_rank_leaves_is_bounded_as_well(monkeypatch, tmp_path):
     code = (
         "import threading, time, rltrain.ranks.guarded as g; from rltrain.run import ranks\n"
         "from rltrain.run import worker; worker.run_launched = lambda *given: None\n"
-        "g._FOR_THREADS = 0.2\n"
+        "g._TO_EXIT = 0.2\n"
         "threading.Thread(target=time.sleep, args=[60], name='bridge').start()\n"
         "ranks._as_launched(None, '', None)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
     assert done.returncode == 0
-    assert "a thread was left running, and is not waited for: 'bridge', at " in done.stderr
+    assert "'bridge' was left running, and is not waited for, at " in done.stderr
     assert time.monotonic() - began < 40
 
 

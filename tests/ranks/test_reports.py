@@ -8,20 +8,19 @@ import signal
 import pytest
 
 from rltrain.errors import RankFailed, UsageError
-from rltrain.ranks.board import board_of
-from rltrain.ranks.ending import ask_to_end, ended_by_signal
+from rltrain.ranks.notes import Notes
 from rltrain.ranks.processes import NO_GUARD, UNGUARDED
 from rltrain.ranks.pulse import PulseWriter, pulse_file
 from rltrain.ranks.reports import (
     LOG_LINES,
     Report,
     failure,
-    forget_report,
     log_path,
     make_report,
     read_reports,
     write_report,
 )
+from rltrain.ranks.signals import ask_to_end, ended_by_signal
 
 
 def raised(error: BaseException) -> BaseException:
@@ -145,7 +144,7 @@ def test_a_failure_has_the_iterations_that_its_rank_has_done(tmp_path):
 
 def test_ranks_that_were_asked_to_end_do_not_start_again(tmp_path, capsys):
     leave_report(tmp_path, 1)
-    board_of(tmp_path).is_training = True
+    Notes(tmp_path).set_training()
     assert ask_to_end(tmp_path, signal.SIGINT)
     assert not failure(tmp_path, 1, 1).may_restart
 
@@ -173,7 +172,7 @@ def test_only_a_log_in_the_run_folder_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        (-9, "Rank 1 was killed by SIGKILL. If nobody killed it by hand, the machine may have run"),
+        (-9, "Rank 1 was killed by SIGKILL. If no one killed it by hand, the machine may have run"),
         (-11, "Rank 1 was killed by SIGSEGV."),
         (-35, "Rank 1 was killed by signal 35."),
         (7, "Rank 1 exited with code 7 without an exception."),
@@ -265,13 +264,6 @@ def test_a_signal_to_the_launcher_is_reported(number, error, code):
 
 def test_ctrl_c_stays_a_keyboard_interrupt():
     assert isinstance(ended_by_signal(signal.SIGINT), KeyboardInterrupt)
-
-
-def test_a_restarted_rank_forgets_its_own_report_alone(tmp_path):
-    for rank in (1, 11, 2):
-        write_report(tmp_path, make_report(rank, ValueError(f"of rank {rank}")))
-    forget_report(tmp_path, 1)
-    assert {report.rank for report in read_reports(tmp_path)} == {11, 2}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rltrain.ranks.pulse import PulseWriter
-from rltrain.ranks.watch.verdict import Stragglers
+from rltrain.ranks.verdict import Stragglers
 
 FAST = (0.02, 0.03)
 

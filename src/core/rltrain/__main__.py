@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import sys
 
+_PRINT = {"-h", "--help", "--help-all", "--version"}
+
 
 def main() -> int:
-    """Run the command line, in a process of its own; see `rltrain.ranks.guarded`."""
-    if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed; what answers ends itself.
+    """Run the command line; what may train in a process of its own, see `rltrain.ranks.guarded`."""
+    words = sys.argv[1:]
+    short = _PRINT & {*words} or words[:1] in (["help"], ["version"], ["plugins"])
+    if short or "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed.
         return _work()
     import signal
 

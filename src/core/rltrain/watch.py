@@ -6,9 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rltrain.config import Placement
-from rltrain.ranks.board import board_of
+from rltrain.ranks.hangs import HangWatch
 from rltrain.ranks.pulse import pulse_files
-from rltrain.ranks.watch.hangs import HangWatch
 
 __all__ = ["hang_watch"]
 
@@ -20,7 +19,6 @@ def hang_watch(config: Placement, reports: Path) -> Callable[[], None]:
         config: where the run runs.
         reports: the folder where its ranks report.
     """
-    board_of(reports)  # While it is there.
     watch = HangWatch(lambda: pulse_files(reports), config.hang_timeout, config.nnodes)
 
     def look() -> None:

@@ -13,7 +13,7 @@ from rltrain.placement.resolve import place_run
 from rltrain.plan.draft import Plan
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
-from rltrain.ranks.logs.rank_log import RankLog
+from rltrain.ranks.logs import RankLog
 from rltrain.run.ranks import carry_out
 from rltrain.run.start import apply_saved_variables
 from rltrain.specs import BackendSpec

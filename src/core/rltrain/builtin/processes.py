@@ -17,15 +17,12 @@ from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
 from rltrain.launch import (
     OF_SCHEDULERS,
-    Process,
     ask_to_end,
     ended_by_signal,
     failure,
     hide_rank_variables,
     private_folder,
     rank_variables,
-    say,
-    with_temporary_files,
 )
 from rltrain.nodes import CaughtSignals, caught_signals, connected_nodes, hold_port
 from rltrain.plugins import discover
@@ -37,7 +34,7 @@ SHUTDOWN_TIMEOUT = 5
 """Seconds between SIGTERM and SIGKILL for a rank."""
 
 _PERIOD = 0.5
-"""Seconds between two looks for ranks that hang."""
+"""Seconds between two checks for ranks that hang."""
 
 _QUIET = "ignore::UserWarning:multiprocessing.resource_tracker"
 """The resource tracker cleans up the semaphores of a terminated rank; its warning is noise."""
@@ -58,7 +55,6 @@ class ProcessesLauncher:
         with (
             private_folder() as reports,
             connected_nodes(config, reports) as check,
-            with_temporary_files(reports),
             caught_signals() as signals,
             hold_port() as holder,
         ):
@@ -99,7 +95,6 @@ class _Ranks:
             ready = wait([self._link, self._ended, signals.wakeup], _PERIOD)
             for check in checks:
                 check()
-            self._go_on()
             for number in signals.take():
                 if not ask_to_end(self._reports, number):
                     raise ended_by_signal(number)
@@ -154,13 +149,6 @@ class _Ranks:
                 self._left -= 1
                 yield rank, *said
 
-    def _go_on(self) -> None:
-        """Let the server go on, if it is stopped: only it hears that a rank has ended."""
-        server = self._server.pid or 0
-        if (found := Process.look(server)) is not None and found.stopped:
-            os.kill(server, signal.SIGCONT)
-            say(f"process {server}, from which ranks are forked, was stopped. It goes on.")
-
     def _lost(self) -> BaseException:
         """Return why there are no ranks any more."""
         self._server.join()
@@ -169,7 +157,7 @@ class _Ranks:
             return failure(self._reports, 0, code)
         return RankFailed(
             f"Process {self._server.pid}, from which this node's ranks are forked, was killed from "
-            "outside. If nobody killed it by hand, the machine may have run out of memory.",
+            "outside. If no one killed it by hand, the machine may have run out of memory.",
             headline="The process from which ranks are forked was killed from outside",
         )
 

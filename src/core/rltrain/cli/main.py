@@ -24,8 +24,8 @@ from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.files.secrets import hide_in_text
 from rltrain.plugins import ours
 from rltrain.plugins.registry import discover
-from rltrain.ranks.interrupts import status_of
-from rltrain.ranks.logs.stream import lasting_output
+from rltrain.ranks.logs import lasting_output
+from rltrain.ranks.signals import status_of
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import json_alone, plain_output
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import UsageError
-from rltrain.ranks.watch.patience import SECTIONS
+from rltrain.ranks.hangs import SECTIONS
 
 Check = Callable[[str, Any], Any]
 """Takes an option's name and value; returns the converted value, or raises `UsageError`."""

@@ -6,13 +6,10 @@ internal.
 
 from rltrain.files.disk import PARTIAL, whole
 from rltrain.launch.preflight import environments_are_made_here
-from rltrain.ranks.board import Notes
 from rltrain.ranks.devices import make_room, rank_device
-from rltrain.ranks.ending import ask_to_end, ended_by_signal
-from rltrain.ranks.folders import private_folder, shared_folder, with_temporary_files
+from rltrain.ranks.folders import private_folder, shared_folder
 from rltrain.ranks.guarded import end_with_parent
-from rltrain.ranks.interrupts import OF_SCHEDULERS, REQUESTS, Latest, may_catch
-from rltrain.ranks.logs.rank_log import RankLog, console_stream, say, view_files
+from rltrain.ranks.logs import RankLog, console_stream, say, view_file
 from rltrain.ranks.machine import (
     address_towards,
     available_cores,
@@ -20,7 +17,16 @@ from rltrain.ranks.machine import (
     cores_of_rank,
     own_address,
 )
+from rltrain.ranks.notes import Notes
 from rltrain.ranks.reports import failure, make_report, ranks_done, write_report
+from rltrain.ranks.signals import (
+    OF_SCHEDULERS,
+    REQUESTS,
+    Latest,
+    ask_to_end,
+    ended_by_signal,
+    may_catch,
+)
 from rltrain.ranks.stacks import Process
 from rltrain.ranks.world import hide_rank_variables, rank_from_env, rank_variables
 
@@ -55,9 +61,8 @@ __all__ = [
     "ranks_done",
     "say",
     "shared_folder",
-    "view_files",
+    "view_file",
     "whole",
-    "with_temporary_files",
     "write_report",
 ]
 

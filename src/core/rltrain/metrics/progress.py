@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from rltrain.metrics.episodes import EPISODE_SUMS, EpisodeWindow
 from rltrain.metrics.finite import KINDS
 from rltrain.metrics.scalars import ScalarExchange
-from rltrain.ranks.watch.verdict import Stragglers
+from rltrain.ranks.verdict import Stragglers
 from rltrain.records import RunEnded, Scalars
 from rltrain.types import Arrays, ProcessGroup, TrainResult
 

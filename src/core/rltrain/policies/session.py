@@ -13,10 +13,9 @@ from rltrain.files.dotted import get_dotted, leaves
 from rltrain.launch import private_folder
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
-from rltrain.ranks.processes import without_copies
+from rltrain.ranks.hangs import machine, watching
 from rltrain.ranks.pulse import pulse_file
 from rltrain.ranks.stacks import answering, stack_file
-from rltrain.ranks.watch.hangs import machine, watching
 from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.run.plugin_session import PluginSession
 from rltrain.seeding import SeedPlan
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from rltrain.config import RunConfig
     from rltrain.plugins.registry import Registry
-    from rltrain.ranks.logs.rank_log import RankLog
+    from rltrain.ranks.logs import RankLog
 
 
 class PolicySession(PluginSession):
@@ -152,14 +151,12 @@ def open_session(
             None if the user looks on.
     """
     with private_folder() as folder, contextlib.ExitStack() as watched:
-        with without_copies():
-            session = PolicySession(config, world, registry, folder)
-            if log is not None:
-                watched.enter_context(session.watched(log))
-            session.make_env()
+        session = PolicySession(config, world, registry, folder)
+        if log is not None:
+            watched.enter_context(session.watched(log))
+        session.make_env()
         try:
-            with without_copies():
-                yield session
+            yield session
         except BaseException:
             if not config.distributed:  # Else peers may be gone: closing could block.
                 session.env.close()

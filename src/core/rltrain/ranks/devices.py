@@ -14,9 +14,6 @@ from rltrain.ranks.world import World
 MAX_CPU_RANKS = 8
 """Default maximum of ranks on a machine without GPUs."""
 
-_FILES = 4
-"""Files that a launcher has open for each rank, at least: pipes, and the process itself."""
-
 _ROOM = 65536
 """Descriptors that a process may have at least, if the system allows it."""
 
@@ -62,29 +59,16 @@ def count_ranks(
             f"--nproc-per-node {number}: only {len(gpus)} GPU(s) are visible or chosen; "
             f"each rank needs its own. For ranks on the CPU: --device cpu.{instead}"
         )
-    needed, allowed = 16 + _FILES * number, resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if needed > allowed != resource.RLIM_INFINITY:
-        raise UsageError(
-            f"--nproc-per-node {number}: needs {needed} open files, and the system allows "
-            f"{allowed} (`ulimit -Hn`). Start fewer ranks, or raise that limit."
-        )
     return number
 
 
 def rank_device(
     kind: str, local_rank: int, visible: int, shared: bool = False, instead: str = ""
 ) -> str:
-    """Return a rank's device.
+    """Return a rank's device, given how many are visible, and whether ranks may share them.
 
-    If only one device is visible, every rank uses index 0: schedulers can show each rank only its
-    own GPU.
-
-    Args:
-        kind: the kind of device.
-        local_rank: the rank's number on its node.
-        visible: how many devices are visible.
-        shared: whether ranks may share them.
-        instead: for the error message: how ranks can share GPUs.
+    If only one is visible, every rank uses index 0: schedulers can show each rank only its own GPU.
+    `instead` says in the error message how ranks can share GPUs.
 
     Raises:
         UsageError: there are fewer devices than ranks on this node.

@@ -1,24 +1,15 @@
-"""Processes that Python makes of this one: ranks, by multiprocessing, and copies, by `os.fork`.
-
-A copy must not do what is the process' own. If it ended by an exception, such as that of
-`sys.exit`, it would leave through all that its parent has called: it would end the parent's
-connections, and remove its files.
-"""
+"""Processes that multiprocessing makes of this one: ranks."""
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import multiprocessing.connection
 import os
 import sys
 import threading
-import traceback
-from collections.abc import Iterator
-from typing import NoReturn
 
 from rltrain.errors import UsageError
-from rltrain.ranks.guarded import end_with_parent, flush
+from rltrain.ranks.guarded import end_with_parent
 from rltrain.ranks.world import SAFE_PATH
 
 NO_GUARD = (
@@ -46,11 +37,10 @@ def refuse_in_import(distributed: bool) -> None:
             "concurrent.futures.ProcessPoolExecutor, or leave out distributed."
         )
     # multiprocessing asks the same, to refuse processes that such an import would start.
-    if not getattr(multiprocessing.current_process(), "_inheriting", False):
-        return
-    if distributed:
-        os._exit(UNGUARDED)
-    raise UsageError(NO_GUARD)
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        if distributed:
+            os._exit(UNGUARDED)
+        raise UsageError(NO_GUARD)
 
 
 def end_with_launcher() -> None:
@@ -80,26 +70,3 @@ def free_start_method() -> None:
     if (SAFE_PATH[0], os.environ.get(SAFE_PATH[0])) == SAFE_PATH:
         del os.environ[SAFE_PATH[0]]
     multiprocessing.set_start_method(None, force=True)
-
-
-@contextlib.contextmanager
-def without_copies() -> Iterator[None]:
-    """End a copy of this process that was made inside, and leaves the context, however."""
-    owner = os.getpid()
-    try:
-        yield
-    finally:
-        if os.getpid() != owner:
-            end_copy()
-
-
-def end_copy() -> NoReturn:
-    """End this process, which is a copy, as Python would, by the exception that it handles."""
-    error, status = sys.exception(), 0
-    if isinstance(error, SystemExit):
-        status = error.code if isinstance(error.code, int) else int(error.code is not None)
-    elif error is not None:
-        traceback.print_exception(error)
-        status = 1
-    flush(sys.stdout, sys.stderr)
-    os._exit(status & 255)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from rltrain.files.disk import whole
-from rltrain.ranks.processes import end_copy
 
 Phase = Literal[
     "starting",
@@ -40,13 +39,13 @@ _FORM = struct.Struct("<qqqqqB?80s")
 
 @dataclass(frozen=True)
 class Pulse:
-    """One look at a rank."""
+    """What a rank did at one moment."""
 
     pid: int
     thread: int
     """The identifier of its main thread."""
     iteration: int
-    """The last iteration that the process has done; 0 if none, also in a run that goes on."""
+    """The last iteration that the process has done; 0 if none, also in a run that continues."""
     beats: int
     """Grows with everything that the rank does."""
     collectives: int
@@ -67,9 +66,7 @@ class Pulse:
 class PulseWriter:
     """Writes a rank's pulse.
 
-    Attributes:
-        stepping: seconds so far in its environments.
-        waiting: seconds so far in collectives.
+    `stepping` are the seconds so far in its environments, `waiting` those in collectives.
     """
 
     def __init__(self) -> None:
@@ -81,7 +78,7 @@ class PulseWriter:
         self._write()
 
     def share(self, path: Path) -> None:
-        """Write to a file from now on; where it cannot be written, nobody watches this rank."""
+        """Write to a file from now on; where it cannot be written, no one watches this rank."""
         with contextlib.suppress(OSError), whole(path) as partial:
             partial.write_bytes(bytes(_FORM.size))
             with partial.open("r+b") as file:
@@ -95,20 +92,17 @@ class PulseWriter:
 
     def done(self, iteration: int) -> None:
         """Note the end of an iteration."""
-        self._iteration, self._phase = iteration, _PHASES.index("learning")
-        self._write()
+        self._iteration = iteration
+        self.phase("learning")
 
     @contextlib.contextmanager
     def during(self, phase: Phase) -> Iterator[None]:
         """Note what the rank does inside the context."""
-        before, self._phase = self._phase, _PHASES.index(phase)
-        self._write()
-        began = time.perf_counter()
+        before, began = self._phase, time.perf_counter()
+        self.phase(phase)
         try:
             yield
         finally:
-            if os.getpid() != self._identity[0]:
-                end_copy()
             if phase == "stepping the environment":
                 self.stepping += time.perf_counter() - began
             self._phase = before
@@ -139,29 +133,22 @@ def pulse_file(folder: Path, rank: int) -> Path:
 
 
 def read_pulse(path: Path) -> Pulse | None:
-    """Return a rank's pulse, or None if it has none."""
+    """Return a rank's pulse, or None if it has not written one."""
     try:
-        return parse_pulse(path.read_bytes())
-    except OSError:
-        return None
-
-
-def parse_pulse(data: bytes) -> Pulse | None:
-    """Return what a rank has written, or None if it has not written yet."""
-    try:
-        pid, thread, done, beats, begun, phase, waiting, call = _FORM.unpack(data)
-    except struct.error:
+        *numbers, phase, waiting, call = _FORM.unpack(path.read_bytes())
+    except (OSError, struct.error):
         return None
     text = call.rstrip(b"\0").decode(errors="replace")
-    return Pulse(pid, thread, done, beats, begun, _PHASES[phase], waiting, text)
+    return Pulse(*numbers, phase=_PHASES[phase], waiting=waiting, call=text)
 
 
 def pulse_files(folder: Path) -> dict[int, Path]:
     """Return the files with pulses in a folder, by rank."""
-    return {int(path.stem.removeprefix("rank_")): path for path in folder.glob("rank_*.pulse")}
+    found = {int(path.stem.removeprefix("rank_")): path for path in folder.glob("rank_*.pulse")}
+    return dict(sorted(found.items()))
 
 
 def read_pulses(folder: Path) -> dict[int, Pulse]:
     """Return the pulses in a folder by rank."""
-    found = {rank: read_pulse(path) for rank, path in sorted(pulse_files(folder).items())}
+    found = {rank: read_pulse(path) for rank, path in pulse_files(folder).items()}
     return {rank: pulse for rank, pulse in found.items() if pulse is not None}

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import re
 import signal
 import time
@@ -18,10 +16,9 @@ from typing import Any, Literal
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.files.disk import whole
 from rltrain.files.secrets import hide_in_text
-from rltrain.ranks.board import board_of
-from rltrain.ranks.ending import asked_to_end
 from rltrain.ranks.folders import lacks_room
-from rltrain.ranks.logs.rank_log import older
+from rltrain.ranks.logs import older
+from rltrain.ranks.notes import Notes
 from rltrain.ranks.processes import NO_GUARD, UNGUARDED
 from rltrain.ranks.pulse import read_pulses
 
@@ -74,13 +71,7 @@ class Report:
 def make_report(
     rank: int, error: BaseException, options: Mapping[str, Any] = MappingProxyType({})
 ) -> Report:
-    """Describe an exception, without secrets.
-
-    Args:
-        rank: the rank that failed.
-        error: its exception.
-        options: of the run, which may hold secrets that the error repeats.
-    """
+    """Describe a rank's exception, without secrets of the run's options that it may repeat."""
     text = hide_in_text(str(error), options)
     kind: Kind = "error"
     if isinstance(error, UsageError):
@@ -105,12 +96,6 @@ def make_report(
     )
 
 
-def forget_report(folder: Path, rank: int) -> None:
-    """Remove the report and log link that a rank left before its launcher restarted it."""
-    for path in folder.glob(f"rank_{rank}.*"):
-        path.unlink(missing_ok=True)
-
-
 def write_report(folder: Path, report: Report) -> None:
     """Write a report so that the launcher reads it whole or not at all."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)  # It may have been cleaned.
@@ -125,7 +110,7 @@ def read_reports(folder: Path) -> list[Report]:
 
 
 def log_path(folder: Path, rank: int) -> Path:
-    """Return the first path of a rank's log; see `rltrain.ranks.logs.rank_log.RankLog.move`."""
+    """Return the first path of a rank's log; see `rltrain.ranks.logs.RankLog.move`."""
     return folder / f"rank_{rank}.log"
 
 
@@ -139,7 +124,7 @@ def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
             status, or 128 plus the signal's number, as in shells.
     """
     error = _failure(folder, rank, exit_code)
-    if asked_to_end(folder) is not None:
+    if Notes(folder).asked[0]:
         error.may_restart = False
     if isinstance(error, RankFailed):
         pulses = read_pulses(folder)
@@ -188,8 +173,8 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
 
 
 def ranks_done(folder: Path) -> set[int]:
-    """Return the processes of this node's ranks that have done their work."""
-    return board_of(folder).done()
+    """Return this node's ranks that have done their work."""
+    return Notes(folder).done()
 
 
 def _without_report(rank: int, exit_code: int) -> str:
@@ -203,24 +188,17 @@ def _without_report(rank: int, exit_code: int) -> str:
 
 def _end_of_log(folder: Path, rank: int, exit_code: int) -> str:
     """Return what helps to find out why a rank ended without a report."""
-    killed = " If nobody killed it by hand, the machine may have run out of memory."
+    killed = " If no one killed it by hand, the machine may have run out of memory."
     text = killed if exit_code == -signal.SIGKILL else ""
     log = _log(folder, rank)
     if not log.exists():
         return text
-    lines = (_end_of(older(log)) + _end_of(log)).splitlines()
+    found = b"".join(path.read_bytes()[-_LOG_BYTES:] for path in (older(log), log) if path.exists())
+    lines = found.decode(errors="replace").splitlines()
     crash = max((at for at, line in enumerate(lines) if line.startswith(_CRASH)), default=None)
     # After a crash in C, where that was.
     lines = lines[-LOG_LINES:] if crash is None else lines[crash:][:LOG_LINES]
     return f"{text} The end of its log, {log}:\n\n" + "\n".join(lines or ["(it is empty)"])
-
-
-def _end_of(log: Path) -> str:
-    """Return enough of the end of a log, which may not be there."""
-    with contextlib.suppress(FileNotFoundError), open(log, "rb") as file:
-        file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
-        return file.read().decode(errors="replace")
-    return ""
 
 
 def _peer(folder: Path, reports: list[Report]) -> str:

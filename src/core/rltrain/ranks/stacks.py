@@ -1,7 +1,7 @@
 """Where another process stands: its Python stacks, its last collectives, what the system knows.
 
 A rank lets Python's faulthandler answer a signal. That works while the rank is blocked in C code,
-spins, or holds the interpreter. A thread that sleeps until then answers for its collectives.
+spins, or holds the interpreter. A thread answers for its collectives.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from rltrain.files.disk import whole
+
 _STACKS = signal.SIGRTMIN + 5
 """The signal that asks for them. Schedulers and libraries use the named ones."""
 
 _STACKS_TIMEOUT = 3.0
 """Seconds in which a process writes them."""
 
-_COLLECTIVES, _NO_MORE = b"?", b"."
-"""What asks for the last collectives, and what ends the thread."""
-
-_COLLECTIVES_TIMEOUT = 1.0
-"""Seconds in which ranks answer. One that is stopped, or holds the interpreter, does not."""
+_COLLECTIVES_TIMEOUT, _LISTENING = 2.0, 0.5
+"""Seconds in which ranks answer for their last collectives, and after which they look for the
+question again."""
 
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 
@@ -118,29 +118,23 @@ def answering(path: Path) -> Iterator[None]:
 def stacks(files: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
     """Ask processes for their stacks, and return those that answer, by rank.
 
-    Each has a process ID and a stack file. A stopped process goes on until it has answered.
+    Each has a process ID and a stack file. One that is stopped continues.
     """
-    before = {rank: _size(path) for rank, (_, path) in files.items()}
-    there = {rank: each for rank, each in files.items() if each[1].exists()}
-    stopped = {pid for pid, _ in there.values() if (p := Process.look(pid)) and p.stopped}
-    for pid, _ in there.values():  # Without its file, the signal would end a process.
-        _send(pid, _STACKS)
-        _send(pid, signal.SIGCONT)
+    files = {rank: each for rank, each in files.items() if each[1].exists()}
+    before = {rank: path.stat().st_size for rank, (_, path) in files.items()}
+    for pid, _ in files.values():  # Without its file, the signal would end a process.
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, _STACKS)
+            os.kill(pid, signal.SIGCONT)
     deadline, last = time.monotonic() + _STACKS_TIMEOUT, dict(before)
     while time.monotonic() < deadline:
         time.sleep(0.05)
-        now = {rank: _size(path) for rank, (_, path) in there.items()}
-        for rank, (pid, _) in there.items():
-            if pid in stopped and now[rank] > before[rank]:
-                _send(pid, signal.SIGSTOP)
-        if all(before[rank] < now[rank] == last[rank] for rank in there):
+        now = {rank: path.stat().st_size for rank, (_, path) in files.items()}
+        if all(before[rank] < now[rank] == last[rank] for rank in files):
             break
         last = now
-    found = {}
-    for rank, (_, path) in files.items():
-        with contextlib.suppress(OSError):
-            found[rank] = path.read_bytes()[before[rank] :].decode(errors="replace")
-    return {rank: text for rank, text in found.items() if text}
+    texts = {rank: path.read_bytes()[before[rank] :] for rank, (_, path) in files.items()}
+    return {rank: text.decode(errors="replace") for rank, text in texts.items() if text}
 
 
 def main_thread(text: str, thread: int) -> tuple[Frame, ...]:
@@ -152,79 +146,52 @@ def main_thread(text: str, thread: int) -> tuple[Frame, ...]:
     return ()
 
 
-def _send(pid: int, number: int) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError:
-        return 0
-
-
 @contextlib.contextmanager
 def describing(pulse: Path, describe: Callable[[], str]) -> Iterator[None]:
     """Let `describe` say, in a thread, what this rank's last collectives were, when asked.
 
     `pulse` is the file with the rank's pulse.
     """
-    pipe = _pipe(pulse)
-    os.mkfifo(pipe, 0o600)
-    # Open for writing too: then opening waits for nobody, and reading meets no end.
-    descriptor = os.open(pipe, os.O_RDWR)
-    arguments = (descriptor, _answer(pulse), describe)
-    threading.Thread(target=_listen, args=arguments, name="rltrain-answers", daemon=True).start()
+    over = threading.Event()
+
+    def answer() -> None:
+        while not over.wait(_LISTENING):
+            with contextlib.suppress(OSError):  # No one asks; or the folder is gone.
+                _asked(pulse).unlink()
+                try:
+                    text = describe()
+                except Exception as error:
+                    text = f"They could not be read: {type(error).__name__}: {error}"
+                with whole(_answer(pulse)) as partial:
+                    partial.write_text(text)
+
+    threading.Thread(target=answer, name="rltrain-answers", daemon=True).start()
     try:
         yield
     finally:
-        pipe.unlink(missing_ok=True)
-        os.write(descriptor, _NO_MORE)
+        over.set()
 
 
 def last_collectives(pulses: Mapping[int, Path]) -> dict[int, str]:
-    """Ask ranks for their last collectives, and return what those say that answer."""
-    asked = {rank: _answer(pulse) for rank, pulse in pulses.items() if _ask(pulse)}
+    """Ask ranks for their last collectives, and return what those say that answer in time.
+
+    One that is stopped, or holds the interpreter, does not.
+    """
+    for pulse in pulses.values():
+        _answer(pulse).unlink(missing_ok=True)
+        _asked(pulse).touch()
+    answers = [_answer(pulse) for pulse in pulses.values()]
     deadline = time.monotonic() + _COLLECTIVES_TIMEOUT
-    while time.monotonic() < deadline and not all(path.exists() for path in asked.values()):
+    while time.monotonic() < deadline and not all(path.exists() for path in answers):
         time.sleep(0.02)
-    answers = {rank: path.read_text() for rank, path in asked.items() if path.exists()}
-    return {rank: answer for rank, answer in answers.items() if answer}
+    found = zip(pulses, answers, strict=True)
+    texts = {rank: path.read_text() for rank, path in found if path.exists()}
+    return {rank: text for rank, text in texts.items() if text}
 
 
-def _pipe(pulse: Path) -> Path:
+def _asked(pulse: Path) -> Path:
     return pulse.with_suffix(".ask")
 
 
 def _answer(pulse: Path) -> Path:
     return pulse.with_suffix(".collectives")
-
-
-def _ask(pulse: Path) -> bool:
-    """Return whether there is somebody to ask."""
-    _answer(pulse).unlink(missing_ok=True)
-    try:
-        pipe = os.open(_pipe(pulse), os.O_WRONLY | os.O_NONBLOCK)
-    except OSError:
-        return False  # It has no pipe, or has ended.
-    try:
-        os.write(pipe, _COLLECTIVES)
-    except OSError:
-        return False
-    finally:
-        os.close(pipe)
-    return True
-
-
-def _listen(descriptor: int, answer: Path, describe: Callable[[], str]) -> None:
-    while os.read(descriptor, 1) == _COLLECTIVES:
-        try:
-            text = describe()
-        except Exception as error:
-            text = f"They could not be read: {type(error).__name__}: {error}"
-        partial = answer.with_suffix(".partial")
-        with contextlib.suppress(OSError):  # The folder may be gone, or its disk full.
-            partial.write_text(text)
-            os.replace(partial, answer)
-    os.close(descriptor)

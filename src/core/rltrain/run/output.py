@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import RltrainError, UsageError, in_a_line
 from rltrain.files.disk import NotWritten
-from rltrain.ranks.logs.rank_log import say
+from rltrain.ranks.logs import say
 from rltrain.records import Record, RunStarted, Scalars, Warned
 from rltrain.storage import manifest
 from rltrain.storage.metrics_file import METRICS, MetricsFile

@@ -15,8 +15,8 @@ from rltrain.metrics.divergence import Trained, check_divergence
 from rltrain.metrics.numbers import Numbers
 from rltrain.metrics.progress import Progress
 from rltrain.metrics.scalars import check_number
-from rltrain.ranks.ending import Requests
 from rltrain.ranks.pulse import PulseWriter
+from rltrain.ranks.signals import Requests
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.run.output import Output, on_disk

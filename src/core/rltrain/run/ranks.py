@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from rltrain.config import Placement, RunConfig
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
-from rltrain.ranks.board import Notes
 from rltrain.ranks.guarded import end_in_time
-from rltrain.ranks.logs.rank_log import RankLog
+from rltrain.ranks.logs import RankLog
+from rltrain.ranks.notes import Notes
 from rltrain.specs import LauncherSpec
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.types import Launcher, TrainResult, World

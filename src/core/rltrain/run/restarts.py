@@ -11,8 +11,8 @@ from pathlib import Path
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
-from rltrain.ranks.board import Notes
 from rltrain.ranks.folders import private_folder
+from rltrain.ranks.notes import Notes
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run import STORY, Run
 from rltrain.storage.run_folder import RunFolder

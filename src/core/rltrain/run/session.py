@@ -11,7 +11,6 @@ from rltrain.errors import PluginError, RltrainError, fitting
 from rltrain.files.secrets import hide, hide_in_text
 from rltrain.launch import make_report, say
 from rltrain.metrics.divergence import check_divergence
-from rltrain.ranks.processes import without_copies
 from rltrain.records import RunStarted
 from rltrain.run.agreement import Agreement, agree
 from rltrain.run.plugin_session import PluginSession
@@ -49,8 +48,7 @@ class RankSession(PluginSession):
             self.run_folder = agreement.run_folder
             on_run_folder(self.run_folder)
             self.seed("environment")
-            with without_copies():
-                self.env = self._make_env()
+            self.env = self._make_env()
             self.seed("model")
             self._start()
             self.pulse.phase("learning")
@@ -185,8 +183,7 @@ class RankSession(PluginSession):
                 return  # Peers may be gone: closing the environment or the group could block.
         try:
             if hasattr(self, "env"):
-                with without_copies():
-                    self.env.close()
+                self.env.close()
         finally:
             if hasattr(self, "group"):
                 self.group.close()

@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import functools
 import os
+import signal
 import socket
 import sys
 import threading
@@ -23,12 +24,12 @@ from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.installed import check_travel, without_given
 from rltrain.plugins.registry import Registry
-from rltrain.ranks.board import Notes
 from rltrain.ranks.devices import make_room
-from rltrain.ranks.ending import heard_requests, pass_on
-from rltrain.ranks.logs.stream import lasting_output
+from rltrain.ranks.logs import lasting_output
 from rltrain.ranks.machine import wait_for_host
+from rltrain.ranks.notes import Notes
 from rltrain.ranks.processes import refuse_in_import
+from rltrain.ranks.signals import AGAIN
 from rltrain.run.ranks import carry_out, launcher_of, train
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.seeding import generators_kept
@@ -45,7 +46,6 @@ def run(options: Mapping[str, Any]) -> TrainResult:
         _alone(),
         without_given(options) as chosen,
         lasting_output(),
-        heard_requests() as heard,
         telling_others(lambda: chosen),
     ):
         try:
@@ -53,7 +53,10 @@ def run(options: Mapping[str, Any]) -> TrainResult:
         except EndedBySignal as error:
             note(str(error))
             raise SystemExit(error.exit_code) from error
-    pass_on(heard, result.exit_code)
+    if result.exit_code == 128 + signal.SIGINT:  # A signal ends the script, too.
+        raise KeyboardInterrupt
+    if result.exit_code == AGAIN:
+        raise SystemExit(AGAIN)
     return result
 
 

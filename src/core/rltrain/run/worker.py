@@ -18,19 +18,17 @@ from rltrain.files.secrets import hide_in_text
 from rltrain.plan.choices import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
-from rltrain.ranks.board import Notes, board_of
 from rltrain.ranks.devices import restrict_gpus, with_device
-from rltrain.ranks.ending import ending_when_asked
 from rltrain.ranks.folders import private_folder, use_folder
-from rltrain.ranks.interrupts import OF_SCHEDULERS
-from rltrain.ranks.logs.echo import echoed
-from rltrain.ranks.logs.rank_log import RankLog
+from rltrain.ranks.hangs import machine, watching
+from rltrain.ranks.logs import RankLog
 from rltrain.ranks.machine import bind_cores, keep_freed_memory
+from rltrain.ranks.notes import Notes
 from rltrain.ranks.processes import end_with_launcher, free_start_method
 from rltrain.ranks.pulse import pulse_file
-from rltrain.ranks.reports import forget_report, log_path, make_report, write_report
+from rltrain.ranks.reports import log_path, make_report, write_report
+from rltrain.ranks.signals import OF_SCHEDULERS, ending_when_asked
 from rltrain.ranks.stacks import answering, describing, stack_file
-from rltrain.ranks.watch.hangs import machine, watching
 from rltrain.ranks.world import export_rank_env, rank_from_env
 from rltrain.run.session import RankSession
 from rltrain.specs import LibrarySpec, WriterSpec
@@ -98,12 +96,14 @@ def run_rank(
             log.copy_console(each.shown)
     reports = log.path.parent
     pulse = pulse_file(reports, world.rank)
-    with _shown(config, world, log), contextlib.ExitStack() as watched:
+    with contextlib.ExitStack() as watched:
+        if is_shown(config, world):
+            watched.enter_context(log.echoed(world.rank))
         watched.enter_context(answering(stack_file(pulse)))
         session = make_session(config, world, discover(config.no_plugins))
         watched.enter_context(describing(pulse, session.describe_collectives))
         session.pulse.share(pulse)
-        session.requests.look_in(reports, log.has_launcher)
+        session.requests.read_from(reports, log.has_launcher)
         try:
             return session.run(begin, log.rotate, found)
         except BaseException:
@@ -112,17 +112,9 @@ def run_rank(
             raise
 
 
-def _shown(
-    config: RunConfig, world: World, log: RankLog
-) -> contextlib.AbstractContextManager[None]:
-    """Return the context in which the console shows this rank's own output, if it is to."""
-    if config.show_ranks != "all" and world.slot not in (config.show_ranks or ()):
-        return contextlib.nullcontext()
-    before = 0
-    if config.run_dir is not None:  # The log goes on after that of the ranks that failed.
-        path = RunFolder(Path(config.run_dir)).log_file(world.rank)
-        before = path.stat().st_size if path.exists() else 0
-    return echoed(log.path, world.rank, before)
+def is_shown(config: RunConfig, world: World) -> bool:
+    """Return whether the console shows this rank's own output."""
+    return config.show_ranks == "all" or world.slot in (config.show_ranks or ())
 
 
 def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankLog], T]) -> T:
@@ -167,16 +159,14 @@ def run_launched(
     for number in OF_SCHEDULERS:
         signal.signal(number, signal.SIG_IGN)
     folder, rank, code = Path(report_dir), int(os.environ["RANK"]), 1
-    board_of(folder)
     use_folder(folder)
-    forget_report(folder, rank)
     restrict_gpus(config.gpu_ids)
     try:
         world = rank_from_env(os.environ)
         assert world is not None, "the launcher sets RANK, LOCAL_RANK and WORLD_SIZE"
         with RankLog(log_path(folder, world.rank), has_launcher=True) as log:
             result = run(config, with_device(world, config.device_kind, config.gpu_ids), log)
-        board_of(folder).set_done(world.slot)
+        Notes(folder).set_done(rank)
         if world.is_root:
             return result
         return _of_other_node(result) if world.slot == 0 else None

@@ -24,7 +24,6 @@ from rltrain.launch import (
     hide_rank_variables,
     private_folder,
     ranks_done,
-    with_temporary_files,
 )
 from rltrain.nodes import CaughtSignals, caught_signals
 from rltrain.types import TrainResult
@@ -68,7 +67,7 @@ class MpiLauncher:
                 "--distributed --backend mpi ..., without --launcher and --nnodes."
             )
         command = mpiexec(self._options)
-        with private_folder() as reports, with_temporary_files(reports):
+        with private_folder() as reports:
             for_ranks = pickle.dumps(sys.path), ForkingPickler.dumps((config, work))
             (reports / rank.WORK).write_bytes(b"".join(for_ranks))
             with (

@@ -4,90 +4,65 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rltrain.builtin.console import RunState, duration, number, percent, shortest, speed
+from rltrain.terminal import plain
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
+    from rich.text import Text
 
 WIDEST = 140
 """Columns of the panel at most."""
 _COLUMNS = 72, 120
-"""Columns from which on there are scalars beside the progress, and from which on twice as many."""
+"""Columns from which on there are scalars next to the progress, and from which on twice as many."""
 _PREFERRED = (r"learning.?rate|(?<![a-z])lr(?![a-z])", "loss", "kl|entropy", "")
 """Patterns of the scalar names that come first, in this order."""
-_DISPENSABLE = (
-    "preface",
-    "scalars",
-    "run folder",
-    "heading",
-    "time",
-    "length",
-    "frames",
-    "waiting",
-)
-"""What a low terminal does without, in this order."""
 _WARNINGS = 2
 """How many warnings are in the panel."""
 
 
-LOWEST = len(_DISPENSABLE) + 1
-"""The last level: a single line."""
-
-
-def panel(run: RunState, width: int, level: int = 0) -> RenderableType:
-    """Return the panel.
-
-    Args:
-        run: the state of the run.
-        width: of the panel.
-        level: the higher, the lower is the panel; up to `LOWEST`.
-    """
+def panel(run: RunState, width: int) -> RenderableType:
+    """Return the panel of a run, on a terminal of this width."""
     from rich.console import Group
     from rich.panel import Panel
-    from rich.text import Text
 
-    if level == LOWEST:
-        return _line(run)
-    without = _DISPENSABLE[:level]
-    heading = [] if "heading" in without else [run.heading]
-    heading += [] if "preface" in without else run.preface
     color = {"training": "blue", "failed": "red"}.get(run.status, "green")
-    body: list[RenderableType] = [Text("\n".join(heading))] if heading else []
+    body: list[RenderableType] = [_text("\n".join([run.heading, *run.preface]))]
     body += [_bar(run, color)] if run.latest.iterations else []
-    body += _tables(run, width, without)
-    body += [Text(text, style="yellow") for text in _warnings(run)]
+    progress, scalars = _progress(run), _scalars(run)
+    height, columns = len(progress), sum(width >= least for least in _COLUMNS)
+    blocks = [scalars[i * height : (i + 1) * height] for i in range(columns)]
+    body += [_table(progress, *blocks), _table(_rest(run))]
+    body += [_text(text, style="yellow") for text in _warnings(run)]
     return Panel(
         Group(*body),
-        title=Text(run.started.task),
+        title=_text(run.started.task),
         title_align="left",
-        subtitle=Text(run.end),
+        subtitle=_text(run.end),
         subtitle_align="right",
         border_style=color,
-        width=width,
+        width=min(width, WIDEST),
     )
 
 
-def _tables(run: RunState, width: int, without: Collection[str]) -> list[RenderableType]:
-    progress = [row for row in _progress(run) if row[0] not in without]
-    rest = [row for row in _rest(run) if row[0] not in without]
-    scalars, height = _scalars(run), len(progress)
-    columns = 0 if "scalars" in without else sum(width >= least for least in _COLUMNS)
-    blocks = [scalars[i * height : (i + 1) * height] for i in range(columns)]
-    return [_beside(progress, *blocks), _beside(rest)]
-
-
-def _line(run: RunState) -> RenderableType:
-    from rich.text import Text
-
+def line(run: RunState) -> RenderableType:
+    """Return a line, for a low terminal."""
     words = f"iteration {run.iteration}", f"return {number(run.latest.episode_return)}"
     text = "  ".join([*words, run.left(run.elapsed), *_warnings(run)[-1:]])
-    return Text(text, no_wrap=True, overflow="ellipsis")
+    return _text(text, no_wrap=True, overflow="ellipsis")
+
+
+def _text(text: str, **fields: Any) -> Text:
+    """Return text of others, without what would control the terminal."""
+    from rich.text import Text
+
+    return Text(plain(text), **fields)
 
 
 def _progress(run: RunState) -> list[tuple[str, str]]:
@@ -128,20 +103,18 @@ def _warnings(run: RunState) -> list[str]:
 def _bar(run: RunState, color: str) -> RenderableType:
     from rich.progress_bar import ProgressBar
     from rich.table import Table
-    from rich.text import Text
 
     now = run.latest
     bar = ProgressBar(now.iterations, now.iteration, complete_style=color, finished_style=color)
-    line = Table.grid(padding=(0, 2), expand=True)
-    line.add_column(ratio=1)
-    line.add_row(bar, Text(percent(now.iteration / (now.iterations or 1))), run.left(run.elapsed))
-    return line
+    grid = Table.grid(padding=(0, 2), expand=True)
+    grid.add_column(ratio=1)
+    grid.add_row(bar, percent(now.iteration / (now.iterations or 1)), run.left(run.elapsed))
+    return grid
 
 
-def _beside(progress: Sequence[tuple[str, str]], *scalars: Sequence[tuple[str, str]]) -> Table:
-    """Return names and values, with the scalars beside them."""
+def _table(progress: Sequence[tuple[str, str]], *scalars: Sequence[tuple[str, str]]) -> Table:
+    """Return names and values, with the scalars next to them."""
     from rich.table import Table
-    from rich.text import Text
 
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(style="dim", width=10)
@@ -150,7 +123,7 @@ def _beside(progress: Sequence[tuple[str, str]], *scalars: Sequence[tuple[str, s
         grid.add_column(style="dim", ratio=1, no_wrap=True)
         grid.add_column(justify="right", no_wrap=True)
     for row in zip_longest(progress, *scalars, fillvalue=("", "")):
-        grid.add_row(*(Text(text) for pair in row for text in pair))
+        grid.add_row(*(_text(text) for pair in row for text in pair))
     return grid
 
 

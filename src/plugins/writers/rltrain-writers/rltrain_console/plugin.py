@@ -12,7 +12,7 @@ def rltrain_provides() -> list[WriterSpec]:
     return [
         WriterSpec(
             name="console",
-            factory="rltrain_console.writer:LiveConsoleWriter",
+            factory="rltrain_console.live:LiveConsoleWriter",
             summary="a live view on a terminal, a line an iteration elsewhere",
         )
     ]

@@ -8,6 +8,7 @@ import io
 import math
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -21,11 +22,13 @@ from hostile import controls, hostile_records
 
 from rltrain.builtin.console import ConsoleWriter
 from rltrain.plugins.registry import discover
-from rltrain.ranks.logs.rank_log import RankLog, say
+from rltrain.ranks.logs import RankLog, say
+from rltrain.ranks.notes import Notes
+from rltrain.ranks.signals import ask_to_end
 from rltrain.records import Record, Warned
 from rltrain.specs import WriterSpec
+from rltrain_console.live import LiveConsoleWriter
 from rltrain_console.plugin import rltrain_provides
-from rltrain_console.writer import LiveConsoleWriter
 
 
 class RealTerminal(Terminal):
@@ -133,19 +136,19 @@ class TestLiveView:
         assert beside == {20: 0, 60: 0, 80: 1, 130: 2, 300: 2}[columns]
 
     @pytest.mark.parametrize("height", [1, 2, 3, 5, 8, 12, 18])
-    def test_a_low_terminal_gets_a_low_panel(self, terminal: RealTerminal, height: int) -> None:
+    def test_a_low_terminal_gets_a_line(self, terminal: RealTerminal, height: int) -> None:
         terminal.resize(80, height)
         writer = LiveConsoleWriter(terminal)
         for record in (started(), scalars(12, 2.0, values=VALUES), SAVED):
             writer.rltrain_write(record)
         for _ in range(2):
-            writer._view._draw()  # type: ignore[union-attr]
+            writer._view._render()  # type: ignore[union-attr]
         shown = terminal.drawings()[-1]
-        assert len(shown) < max(height, 2)
+        assert len(shown) == (14 if height == 18 else 1)
         assert any("187.3" in line for line in shown)
         writer.rltrain_write(ended(12))
         writer.rltrain_shutdown()
-        assert len(terminal.drawings()[-1]) == 18  # All of it: it is not drawn again.
+        assert len(terminal.drawings()[-1]) == 18  # All of it: it is not rendered again.
 
     def test_warnings_stay(self, terminal: RealTerminal) -> None:
         warnings = [Warned(f"Rank {number} is slow.", number) for number in range(1, 6)]
@@ -177,17 +180,28 @@ class TestLiveView:
         view(terminal, started())
         assert "\x1b[?25l" not in terminal.getvalue()
 
-    def test_lines_of_others_are_above_it(self, terminal: RealTerminal, tmp_path: Path) -> None:
+    def test_lines_of_others_are_above_it(
+        self, terminal: RealTerminal, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         with RankLog(tmp_path / "rank_0.log"):
             writer = LiveConsoleWriter(terminal)
             writer.rltrain_write(started())
             print("of the library")
             say("Rank 1 is slow [bold]")
+            code = "import sys, pathlib; from rltrain.ranks.logs import show\n"
+            code += "show('of the launcher', pathlib.Path(sys.argv[1]))"
+            subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+            Notes(tmp_path).set_training()
+            assert ask_to_end(tmp_path, signal.SIGINT)
             writer.rltrain_shutdown()
+            say("after")
         shown = terminal.screen()
         assert shown[0] == "rltrain: Rank 1 is slow [bold]"
-        assert shown[1].startswith("╭─ suite/Task-v1 ─")
+        assert shown[1] == "of the launcher"
+        assert shown[2].startswith("Ctrl-C: ending after this iteration")
+        assert shown[3].startswith("╭─ suite/Task-v1 ─")
         assert sum("╭" in line for line in shown) == 1
+        assert capfd.readouterr().out == "rltrain: after\n"
         assert "of the library" not in terminal.getvalue()
 
     def test_it_is_redrawn_at_most_a_few_times_per_second(self, terminal: RealTerminal) -> None:
@@ -231,7 +245,7 @@ def test_it_takes_the_place_of_the_cores_writer() -> None:
     assert without.factory == "rltrain.builtin.console:ConsoleWriter"
 
 
-@pytest.mark.parametrize("module", ["plugin", "writer"])
+@pytest.mark.parametrize("module", ["plugin", "live"])
 def test_its_modules_are_light(module: str) -> None:
     code = f"import sys, rltrain_console.{module}\n"
     code += "print(*{'gymnasium', 'numpy', 'rich', 'torch'} & set(sys.modules))"

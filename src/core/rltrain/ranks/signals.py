@@ -1,7 +1,7 @@
-"""How a run is asked to end after its iteration, with a checkpoint: by memory that ranks look at.
+"""Signals that ask a run to end. Once it trains, it ends after its iteration, with a checkpoint.
 
-A signal could not do it: launchers end ranks with SIGTERM, and a rank that is blocked in a
-collective runs no handler.
+A rank that is blocked in a collective runs no handler, and launchers end ranks with SIGTERM. So
+ranks are asked by `Notes`, which they read in each iteration.
 """
 
 from __future__ import annotations
@@ -12,17 +12,57 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
 from rltrain.errors import EndedBySignal
-from rltrain.ranks.board import board_of
-from rltrain.ranks.interrupts import AGAIN, REQUESTS, SAME, is_free, status_of
-from rltrain.ranks.logs.rank_log import show
+from rltrain.ranks.logs import show
+from rltrain.ranks.notes import Notes
 from rltrain.ranks.world import World
 
-_HEARD: ContextVar[list[int] | None] = ContextVar("rltrain requests to end", default=None)
+OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)
+"""The signals that a scheduler sends if it is asked to, some time before it kills; and a terminal
+that closes. They may come to each process of a run, and are for its launcher."""
+
+REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
+"""The signals that ask."""
+
+AGAIN = 75
+"""The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""
+
+SAME = 0.5
+"""Seconds in which a signal that arrives again is the same one: a scheduler, and timeout(1), send
+it to a process and to all of its group."""
+
+
+class Latest:
+    """The signal that was handled last: it may come twice, and must raise once."""
+
+    def __init__(self) -> None:
+        self._number, self._at = 0, 0.0
+
+    def is_again(self, number: int) -> bool:
+        """Return whether a signal is the same one; if not, it is the latest now."""
+        before, self._at = self._at, time.monotonic()
+        same = number == self._number and self._at - before < SAME
+        self._number = number
+        return same
+
+
+def status_of(number: int) -> int:
+    """Return the exit status of a command that a signal has ended before it trained."""
+    return AGAIN if number in OF_SCHEDULERS else 128 + number
+
+
+def is_free(number: int) -> bool:
+    """Return whether nothing but Python handles a signal."""
+    return signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler)
+
+
+def may_catch(number: int) -> bool:
+    """Return whether a launcher may handle a signal: nohup ignores one, a job may use another."""
+    ignored = signal.getsignal(number) == signal.SIG_IGN
+    return is_free(number) or not (ignored or number in OF_SCHEDULERS)
 
 
 def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
@@ -37,47 +77,18 @@ def ask_to_end(folder: Path, number: int, quiet: bool = False) -> bool:
         False if that is no use: they have been asked a while before, or do not train yet, or the
         signal means that the run must end at once.
     """
-    board = board_of(folder)
-    if number not in REQUESTS or not board.is_training:
+    notes = Notes(folder)
+    if number not in REQUESTS or not notes.is_training:
         return False
-    if board.asked:
-        return board.asked == number and time.monotonic() - board.asked_at < SAME
-    board.ask(number)
-    if (heard := _HEARD.get()) is not None:
-        heard.append(number)
+    asked, since = notes.asked
+    if asked:
+        return asked == number and time.time() - since < SAME
+    notes.ask(number)
     if not quiet:
         name = "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name
-        text = f"{name}: ending after this iteration, with a checkpoint; once more ends at once"
-        show(text, folder)
+        text = "ending after this iteration, with a checkpoint; once more ends at once"
+        show(f"{name}: {text}", folder)
     return True
-
-
-def asked_to_end(folder: Path) -> signal.Signals | None:
-    """Return the signal because of which ranks are asked to end, or None."""
-    asked = board_of(folder).asked
-    return signal.Signals(asked) if asked else None
-
-
-@contextlib.contextmanager
-def heard_requests() -> Iterator[list[int]]:
-    """Give a list of the signals because of which this process asks ranks to end in the context."""
-    heard: list[int] = []
-    token = _HEARD.set(heard)
-    try:
-        yield heard
-    finally:
-        _HEARD.reset(token)
-
-
-def pass_on(heard: Sequence[int], exit_code: int) -> None:
-    """Let a signal that has ended a run end the script that called for it, too.
-
-    The run may have been done all the same; ranks elsewhere may have been asked to end.
-    """
-    if signal.SIGINT in heard or exit_code == 128 + signal.SIGINT:
-        raise KeyboardInterrupt
-    if heard or exit_code == AGAIN:
-        raise SystemExit(AGAIN)
 
 
 def ended_by_signal(number: signal.Signals) -> BaseException:
@@ -95,7 +106,6 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
     A second one, or one while nothing is trained, does what it did before: what this rank is
     blocked in may never return.
     """
-    board_of(folder)
     owner = os.getpid()
 
     def handle(number: int, frame: FrameType | None) -> None:
@@ -118,7 +128,7 @@ def ending_when_asked(folder: Path, world: World) -> Iterator[None]:
 
 
 class Requests:
-    """Collects this rank's requests. One of any rank is one to all: they vote in every iteration.
+    """Collects this rank's requests; the ranks vote in every iteration, and one vote is enough.
 
     `exit_code` is the exit status of the run, if it is asked to end; else 0.
     """
@@ -126,33 +136,32 @@ class Requests:
     def __init__(self, interval: int | str | None, is_root: bool) -> None:
         """Start the clock of the option `checkpoint_interval`: only that of the root counts."""
         self.exit_code = 0
-        self._folder: Path | None = None
+        self._notes: Notes | None = None
         self._has_launcher = False
         self._iterations = interval if isinstance(interval, int) else None
         self._seconds = float(interval[:-1]) if isinstance(interval, str) and is_root else None
         self.saved()
 
-    def look_in(self, folder: Path, has_launcher: bool) -> None:
-        """Look for requests to end where the ranks of this node report.
+    def read_from(self, folder: Path, has_launcher: bool) -> None:
+        """Read requests to end where the ranks of this node report.
 
         A terminal sends Ctrl-C to the ranks of a launcher too: once they train, they ignore it.
         """
-        board_of(folder)  # While it is there.
-        self._folder, self._has_launcher = folder, has_launcher
+        self._notes, self._has_launcher = Notes(folder), has_launcher
 
     def start(self) -> None:
         """Note that training starts."""
-        self._saved = time.monotonic()
-        if self._folder is not None:
-            board_of(self._folder).is_training = True
+        self.saved()
+        if self._notes is not None:
+            self._notes.set_training()
             if self._has_launcher:
                 signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def votes(self, iteration: int) -> tuple[bool, bool, bool]:
         """Return whether this rank asks to end after Ctrl-C, to end otherwise, and to save."""
-        asked = asked_to_end(self._folder) if self._folder is not None else None
+        asked = self._notes.asked[0] if self._notes is not None else 0
         interrupted = asked == signal.SIGINT
-        return interrupted, asked is not None and not interrupted, self._save_is_due(iteration)
+        return interrupted, asked > 0 and not interrupted, self._save_is_due(iteration)
 
     def count(self, votes: Sequence[float]) -> tuple[bool, bool]:
         """Return whether to end, and whether to save, given the votes of all ranks."""

@@ -44,7 +44,7 @@ class RankState:
 
     @property
     def is_debugged(self) -> bool:
-        """Whether somebody looks at it with a debugger of Python."""
+        """Whether it stands in a debugger of Python."""
         return any(frame.is_of_debugger for frame in self.frames)
 
     @property
@@ -113,7 +113,7 @@ def find_missing(
     waiting = all(state.waiting or state.ended for state in states)
     behind = min(state.pulse.collectives for state in late)
     if not waiting and len(late) == len(states):
-        # A backend that returns at once shows nobody waiting: who has begun fewer is behind.
+        # A backend that returns at once shows no one waiting: who has begun fewer is behind.
         late = [state for state in late if state.pulse.collectives == behind]
     seconds = f"{max(state.seconds for state in late):.0f} s ({option})"
     # If all wait, one that has not waited for long yet may be in another collective.
@@ -139,7 +139,7 @@ def find_missing(
 
 
 def _keep(states: list[RankState], head: str, path: Path) -> list[str]:
-    """Write the stacks beside the ranks' logs, and return where they are."""
+    """Write the stacks next to the ranks' logs, and return where they are."""
     log = path.with_suffix(".log").resolve()
     if log.parent == path.parent.resolve():
         return []  # There is no run folder yet.

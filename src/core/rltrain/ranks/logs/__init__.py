@@ -1,1 +1,0 @@
-"""What ranks print: their logs, the console, and streams that outlive their readers."""

@@ -1,1 +1,0 @@
-"""Ranks are watched: which one hangs, and what each one did."""
