@@ -1,4 +1,4 @@
-"""What rl_games has learned, as it acts: see `rltrain.policy`."""
+"""Inference with a trained rl_games agent: see `rltrain.policy`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ from gymnasium import spaces
 from rltrain.errors import fitting
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
-from rltrain_rl_games.actor import Actor, States
-from rltrain_rl_games.actors import build_actor
-from rltrain_rl_games.checkpoints import check_algorithm, upgrade_checkpoint
-from rltrain_rl_games.env import adapted_env
-from rltrain_rl_games.export import policy_module
-from rltrain_rl_games.upstream import without_compiled_names
+from rltrain_rl_games.policy.actor import Actor, States, build_actor
+from rltrain_rl_games.policy.export import policy_module
+from rltrain_rl_games.run.checkpoints import check_algorithm
+from rltrain_rl_games.run.env import adapted_env
+from rltrain_rl_games.run.upstream import without_compiled_names
 from rltrain_torch.policy import groups_of, read_checkpoint
 
 
@@ -27,32 +26,24 @@ class RlGamesPolicy:
     """Acts as the agent in training, bit for bit where that is not compiled (`torch_compile`).
 
     Where a file says `zero_rnn_on_done: false`, training keeps recurrent states through the ends of
-    episodes. Here an episode always begins without, as when rl_games plays. The actions that SAC
-    draws in its warm-up are not the policy's: it draws from the model from the first step on.
+    episodes. Here an episode always begins without, as when rl_games plays. The random actions of
+    SAC's warm-up are not the policy's: it samples from the model from the first step on.
 
     Args:
         actor: in evaluation mode, on the session's device.
         space: of one environment's observations.
-
-    Attributes:
-        groups: the observation groups that it reads.
     """
 
     def __init__(self, actor: Actor, space: spaces.Space[Any]) -> None:
         self._actor = actor
         self._space = space
         self.groups = actor.conversion.groups("obs")
+        self._has_groups = isinstance(space, spaces.Dict)
         self._states: States | None = None
 
     @torch.no_grad()
     def act(self, observations: Any, deterministic: bool = True) -> torch.Tensor:
-        """Choose actions, and remember the recurrent state for the next call.
-
-        Args:
-            observations: of the suite, tensors of shape (num_envs, ...).
-            deterministic: whether to take the most likely action (the mean), or to draw it as in
-                training.
-        """
+        """Choose actions: the most likely, or samples as in training; see `Policy`."""
         if self._states is None:
             first = observations[self.groups[0]] if self._has_groups else observations
             self._states = self._actor.initial_states(len(first))
@@ -62,11 +53,7 @@ class RlGamesPolicy:
         return actions
 
     def reset(self, done: Any = None) -> None:
-        """Forget the recurrent state.
-
-        Args:
-            done: which environments begin a new episode, shape (num_envs,); None for all.
-        """
+        """Forget the recurrent state; see `rltrain.policy.Policy`."""
         if done is None or not self._states:
             self._states = None
             return
@@ -81,28 +68,20 @@ class RlGamesPolicy:
                 self._actor, {name: inputs[name] for name in self.groups}, self._has_groups
             )
 
-    @property
-    def _has_groups(self) -> bool:
-        return isinstance(self._space, spaces.Dict)
-
 
 def load_policy(session: Session) -> RlGamesPolicy:
-    """Load the session's checkpoint.
-
-    Raises:
-        UsageError: it cannot be read, or does not fit the options or the task.
-    """
+    """Load the session's checkpoint; one that does not fit options and task is a `UsageError`."""
     path = session.checkpoint
     assert path is not None, "a policy is loaded from a checkpoint"
     params = copy.deepcopy(dict(session.config.agent["params"]))
     conversion = adapted_env(session.env, params).conversion
     weights = read_checkpoint(path, "cpu", session.config.trust)
-    # Weights are drawn, only to be replaced: the generator stays where it is.
+    # Initial weights are random, only to be replaced: the generator stays where it is.
     with fitting(path), _quiet(), torch.random.fork_rng(devices=[]):
         actor = build_actor(params, conversion)
     with fitting(path):
         check_algorithm(weights, actor.KEYS)
-        actor.load_weights(without_compiled_names(upgrade_checkpoint(weights)))
+        actor.load_weights(without_compiled_names(weights))
     actor.to(session.world.device).eval().requires_grad_(False)
     return RlGamesPolicy(actor, session.env.single_observation_space)
 

@@ -1,6 +1,6 @@
 """The keys that the installed rl_games reads, found in its sources. Does not import rl_games.
 
-rl_games reads its options one by one, and passes over any other in silence.
+rl_games reads its options one by one, and ignores any other in silence.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from typing import Any
 from rltrain.options import get_dotted
 from rltrain.specs import Keys
 from rltrain_adapters.sources import keys_read
-from rltrain_rl_games.refusals import ALGORITHMS
-from rltrain_rl_games.unread import unread
-from rltrain_rl_games.words import is_own_network
+from rltrain_rl_games.declare.options import ALGORITHMS, CENTRAL, unread
+from rltrain_rl_games.declare.words import is_own_network
 
 _AGENTS = tuple(
     f"rl_games.{name}"
@@ -35,24 +34,6 @@ _OWN = {
 """Options of this plugin: whether SAC's checkpoints hold every rank's replay buffer, which a
 bit-exact resume needs; and those of Isaac Lab for the environment."""
 
-_CENTRAL = "params.config.central_value_config"
-RESTORED = {
-    "params.config.learning_rate": ("optimizer.lr", "last_lr"),
-    "params.config.weight_decay": ("optimizer.weight_decay",),
-    "params.config.entropy_coef": ("entropy_coef",),
-    f"{_CENTRAL}.learning_rate": ("central_value_net.optimizer.lr", "central_value_net.lr"),
-    f"{_CENTRAL}.weight_decay": ("central_value_net.optimizer.weight_decay",),
-    "params.config.actor_lr": ("actor_optimizer.lr",),
-    "params.config.actor_betas*": ("actor_optimizer.betas",),
-    "params.config.critic_lr": ("critic_optimizer.lr",),
-    "params.config.critic_betas*": ("critic_optimizer.betas",),
-    "params.config.alpha_lr": ("log_alpha_optimizer.lr",),
-    "params.config.alphas_betas*": ("log_alpha_optimizer.betas",),
-    "params.config.init_alpha": ("log_alpha.data",),
-    "params.network.space.continuous.sigma_init.val": ("model.a2c_network.sigma.data",),
-}
-"""Options that a checkpoint holds too, and where an agent has them; see `as_given`."""
-
 _PARTS = ("", ".mlp", ".cnn", ".rnn", ".space", ".space.continuous", ".space.discrete")
 _MORE = frozenset({"torch_compile", "type", "convs", "seq_len", "regularizer"})
 """Those that are read in another way, and what files for older versions have."""
@@ -66,9 +47,9 @@ def keys(options: Mapping[str, Any]) -> dict[str, Keys]:
     answered = {key.rpartition(".")[2] for key in unread(options)}
     config = Keys(read | _MORE | answered, open=True)
     found = {"params": Keys(_OF_FILE | answered, open=True), "params.config": config, **_OWN}
-    if get_dotted(options, _CENTRAL, None):
-        found[_CENTRAL] = config
-    for where in ("params", _CENTRAL):
+    if get_dotted(options, CENTRAL, None):
+        found[CENTRAL] = config
+    for where in ("params", CENTRAL):
         if is_own_network(get_dotted(options, f"{where}.network.name", None)):
             found |= {f"{where}.network{x}": Keys(of_networks, open=True) for x in _PARTS}
     return found

@@ -10,9 +10,8 @@ from gymnasium.vector import VectorEnv
 from rl_games.common.ivecenv import IVecEnv
 
 from rltrain.errors import UsageError
-from rltrain_rl_games.conversion import Conversion
-from rltrain_rl_games.refusals import GROUPS_NETWORK
-from rltrain_rl_games.wrapping import Wrapping
+from rltrain_rl_games.declare.options import GROUPS_NETWORK
+from rltrain_rl_games.run.spaces import Conversion, Wrapping
 
 
 class RlGamesEnv(IVecEnv):
@@ -25,9 +24,6 @@ class RlGamesEnv(IVecEnv):
         env: the environments.
         states: whether a separate critic has observations of its own; see `Conversion`.
         wrapping: bounds, and the choice of other groups.
-
-    Attributes:
-        conversion: converts observations and actions.
     """
 
     def __init__(
@@ -92,9 +88,9 @@ def check_observations(env: RlGamesEnv, params: Mapping[str, Any]) -> None:
     unseen = env.conversion.unseen_images()
     if unseen:
         raise UsageError(
-            f"The task has images beside the group `policy`, {', '.join(unseen)}, which rl_games' "
+            f"The task has images outside the group `policy`, {', '.join(unseen)}, which rl_games' "
             "actor would not see. List the groups that it reads in "
-            "agent.params.env.obs_groups.obs; for images beside a vector, also give "
+            "agent.params.env.obs_groups.obs; for images with a vector, also give "
             "agent.params.env.concate_obs_groups=false and "
             f"agent.params.network.name={GROUPS_NETWORK}."
         )

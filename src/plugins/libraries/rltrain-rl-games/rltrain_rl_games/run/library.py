@@ -11,12 +11,13 @@ from rltrain import hookimpl
 from rltrain.launch import private_folder
 from rltrain.session import Session
 from rltrain.types import TrainResult
-from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent
-from rltrain_rl_games.env import adapted_env
-from rltrain_rl_games.network import register_network
-from rltrain_rl_games.policy import RlGamesPolicy, load_policy
-from rltrain_rl_games.run import LogObserver
-from rltrain_rl_games.sac import SacAgent
+from rltrain_rl_games.policy.policy import RlGamesPolicy, load_policy
+from rltrain_rl_games.run.agents import ContinuousAgent, DiscreteAgent
+from rltrain_rl_games.run.env import adapted_env
+from rltrain_rl_games.run.metrics import LogObserver
+from rltrain_rl_games.run.networks import register_network
+from rltrain_rl_games.run.sac import SacAgent
+from rltrain_rl_games.run.upstream import set_missing_defaults
 
 _AGENTS = {"a2c_continuous": ContinuousAgent, "a2c_discrete": DiscreteAgent, "sac": SacAgent}
 
@@ -59,6 +60,7 @@ def _params(session: Session, scratch: str) -> dict[str, Any]:
     config.setdefault("env_name", session.config.task)
     config.setdefault("name", session.config.task.replace("/", "-"))
     config.setdefault("reward_shaper", {})
+    set_missing_defaults(config)
     # On a CPU, compilation takes longer than most runs, and needs a C++ compiler.
     config.setdefault("torch_compile", session.world.device != "cpu")
     config.update(

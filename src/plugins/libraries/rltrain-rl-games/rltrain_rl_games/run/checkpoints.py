@@ -12,30 +12,9 @@ import torch
 
 from rltrain.errors import UsageError
 
-_BESIDE_THE_MODEL = {"running_mean_std": "running_mean_std", "reward_mean_std": "value_mean_std"}
-"""What normalizes observations and values, by its name in checkpoints of rl_games 1.1: there it is
-no part of the model."""
-
-
-def upgrade_checkpoint(state: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a checkpoint of rl_games 1.1 in today's format, and others as they are."""
-    upgraded, model = dict(state), state.get("model")
-    for name, inside in _BESIDE_THE_MODEL.items():
-        part = upgraded.get(name)
-        if isinstance(model, Mapping) and isinstance(part, Mapping):
-            model = {**{f"{inside}.{key}": value for key, value in part.items()}, **model}
-            upgraded["model"] = model
-            del upgraded[name]
-    return upgraded
-
 
 def check_algorithm(state: Mapping[str, Any], keys: Set[str]) -> None:
-    """Check that the algorithm in use has written a checkpoint.
-
-    Args:
-        state: the checkpoint.
-        keys: keys that those of the algorithm have, and those of rl_games' others lack.
-    """
+    """Check that a checkpoint has the keys that only those of the algorithm in use have."""
     missing = sorted(keys - state.keys())
     if missing:
         raise UsageError(

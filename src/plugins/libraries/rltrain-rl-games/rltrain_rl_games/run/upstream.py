@@ -13,29 +13,21 @@ from rl_games.algos_torch.running_mean_std import RunningMeanStd
 from rl_games.common.schedulers import RLScheduler
 from rl_games.interfaces.base_algorithm import BaseAlgorithm
 
-from rltrain_torch.checkpoints import load
+from rltrain.types import ProcessGroup
+from rltrain_torch.late_mean import LateMean
 
 TANH_MODEL = "continuous_a2c_tanh"
-"""The model whose actions are the hyperbolic tangent of what it draws. `algos_torch/players.py`
-forgets it when it plays without drawing: it takes the mean before the tangent."""
+"""The model whose actions are the hyperbolic tangent of its samples. `algos_torch/players.py`
+forgets it when it plays without sampling: it takes the mean before the tangent."""
 
 
-def set_missing_defaults(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options `params.config` with a `bounds_loss_coef`.
+def set_missing_defaults(config: dict[str, Any]) -> None:
+    """Give the options `params.config` a `bounds_loss_coef`.
 
     `common/a2c_common.py` takes None as its default, and `algos_torch/a2c_continuous.py` then fails
     to multiply the loss with it.
     """
-    return {**config, "bounds_loss_coef": config.get("bounds_loss_coef") or 0.0}
-
-
-def load_checkpoint(path: str, device: str, trusted: bool) -> dict[str, Any]:
-    """Load a checkpoint to this rank's device; only if it is trusted may it run code.
-
-    The loader of `algos_torch/torch_ext.py` puts the copies of all ranks on the device that wrote
-    the file.
-    """
-    return without_compiled_names(load(path, device, trusted))
+    config["bounds_loss_coef"] = config.get("bounds_loss_coef") or 0.0
 
 
 def without_compiled_names(state: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,10 +48,8 @@ class GroupsMeanStd(torch.nn.Module):
     """Normalizes the vectors among several observation groups; images pass unchanged.
 
     It replaces RunningMeanStdObs of `algos_torch/running_mean_std.py`, which rl_games passes to
-    torch.jit.script, which cannot compile it. That class would also normalize each pixel.
-
-    Args:
-        shapes: shapes of one environment's groups, by name.
+    torch.jit.script, which cannot compile it. That class would also normalize each pixel. `shapes`
+    are those of one environment's groups.
     """
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]]) -> None:
@@ -74,31 +64,45 @@ class GroupsMeanStd(torch.nn.Module):
         return {name: vectors[name](x) if name in vectors else x for name, x in input.items()}
 
 
-class FrameCountScheduler(RLScheduler):
-    """Passes the number of frames to a learning-rate schedule.
+class SharedSchedule(RLScheduler):
+    """A learning-rate schedule that gets the frames of all ranks and their mean KL divergence.
 
-    `common/a2c_common.py` always passes 0, so that a schedule over frames would never change.
+    `common/a2c_common.py` always passes 0 frames, so that a schedule over frames would never
+    change. With `pools_kl`, ranks average the divergence together with the next step's gradients,
+    and the schedule decides then.
     """
 
-    def __init__(self, schedule: RLScheduler, agent: Any) -> None:
+    divergence: LateMean | None = None
+
+    def __init__(self, agent: Any, group: ProcessGroup, pools_kl: bool) -> None:
         super().__init__()
-        self._schedule = schedule
-        self._agent = agent
+        self._agent, self._schedule = agent, agent.scheduler
+        if pools_kl:
+            self.divergence = LateMean(group, self._decide)
 
     def update(
         self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float
     ) -> tuple[float, float]:
-        """Return learning rate and entropy coefficient."""
+        """Return learning rate and entropy coefficient; the old ones until the mean is known."""
+        if self.divergence is not None:
+            self.divergence.put(kl_dist)
+            return current_lr, entropy_coef
         updated: tuple[float, float] = self._schedule.update(
             current_lr, entropy_coef, epoch, self._agent.frame, kl_dist
         )
         return updated
 
+    def _decide(self, mean: float) -> None:
+        agent = self._agent
+        agent.last_lr, agent.entropy_coef = self._schedule.update(
+            agent.last_lr, agent.entropy_coef, agent.epoch_num, agent.frame, mean
+        )
+        agent.update_lr(agent.last_lr)
+
 
 class AgentFixes(BaseAlgorithm):
     """Workarounds for all agents; put it before rl_games' agent in the bases of a class."""
 
-    last_mean_rewards: Any
     _best_reward: Any = None
 
     def get_full_state_weights(self) -> dict[str, Any]:
@@ -121,9 +125,6 @@ class AgentFixes(BaseAlgorithm):
 class PpoFixes(AgentFixes):
     """Workarounds for PPO."""
 
-    optimizer: torch.optim.Optimizer
-    last_lr: float
-
     def set_full_state_weights(self, weights: dict[str, Any], set_epoch: bool = True) -> None:
         """Load a checkpoint's state, and its learning rate, which rl_games does not restore."""
         super().set_full_state_weights(weights, set_epoch=set_epoch)
@@ -133,13 +134,6 @@ class PpoFixes(AgentFixes):
 class SacFixes(AgentFixes):
     """Workarounds for SAC, whose class is in `algos_torch/sac_agent.py`."""
 
-    epoch_num: int
-    max_epochs: int
-    frame: int
-    max_frames: int
-    update_counter: int
-    policy_frequency: int
-    learnable_temperature: bool
     _actor_info: Any = None
 
     def __init__(self, base_name: str, params: dict[str, Any]) -> None:

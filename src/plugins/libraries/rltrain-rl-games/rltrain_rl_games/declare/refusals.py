@@ -9,32 +9,22 @@ from rltrain.config import RunConfig
 from rltrain.options import get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
-from rltrain_rl_games.registered import is_registered
-
-GROUPS_NETWORK = "actor_critic_groups"
-"""Name, in the options, of this package's network for several observation groups; see
-`rltrain_rl_games.network`."""
+from rltrain_rl_games.declare.options import ALGORITHMS, GROUPS_NETWORK
+from rltrain_rl_games.declare.words import is_registered
 
 _CENTRAL = "config.central_value_config"
-
-ALGORITHMS = {
-    "a2c_continuous": ("continuous",),
-    "a2c_discrete": ("discrete", "multi_discrete"),
-    "sac": ("continuous",),
-}
-"""By name of an agent, the kinds of actions that it has."""
 
 
 def _option(config: RunConfig, key: str) -> Any:
     return get_dotted(config.agent, f"params.{key}", None)
 
 
-def _other_algorithm(config: RunConfig, task: TaskInfo) -> bool:
-    return _option(config, "algo.name") not in tuple(ALGORITHMS)  # It may be a list.
+def _adapts(config: RunConfig) -> bool:
+    return bool(_option(config, "config.lr_schedule") == "adaptive")
 
 
-def _other_actions(config: RunConfig, task: TaskInfo) -> bool:
-    return task.action not in ALGORITHMS[_option(config, "algo.name")]
+def _is_sac(config: RunConfig) -> bool:
+    return bool(_option(config, "algo.name") == "sac")
 
 
 def _other_model(config: RunConfig, task: TaskInfo) -> bool:
@@ -42,17 +32,21 @@ def _other_model(config: RunConfig, task: TaskInfo) -> bool:
     return several != (task.action == "multi_discrete")
 
 
+def _unknown_network(config: RunConfig, task: TaskInfo) -> bool:
+    names = {_option(config, f"{part}.name") for part in ("network", f"{_CENTRAL}.network")}
+    return not all(is_registered("network", name, config.task) for name in names - {GROUPS_NETWORK})
+
+
+def _ignores_images(config: RunConfig, task: TaskInfo) -> bool:
+    """Return whether there are images outside `policy` and the options do not choose groups."""
+    chosen = _option(config, "env.obs_groups.obs")
+    return any(name != "policy" for name in task.images) and not chosen
+
+
 def _never_adapts(config: RunConfig, task: TaskInfo) -> bool:
-    return (
-        _option(config, "algo.name") == "a2c_continuous"
-        and _option(config, "config.lr_schedule") == "adaptive"
-        and _option(config, "config.schedule_type") not in (None, "legacy", "standard")
-    )
-
-
-def _lacks_kl_threshold(config: RunConfig, task: TaskInfo) -> bool:
-    adaptive = _option(config, "config.lr_schedule") == "adaptive"
-    return adaptive and _option(config, "config.kl_threshold") is None
+    kind = _option(config, "config.schedule_type")
+    is_continuous = _option(config, "algo.name") == "a2c_continuous"
+    return is_continuous and _adapts(config) and kind not in (None, "legacy", "standard")
 
 
 def _normalizes_by_batch(config: RunConfig, task: TaskInfo) -> bool:
@@ -83,47 +77,25 @@ def _only_critic_recurrent(config: RunConfig, task: TaskInfo) -> bool:
     return recurrent and _option(config, "network.rnn") is None
 
 
-def _is_sac(config: RunConfig) -> bool:
-    return bool(_option(config, "algo.name") == "sac")
-
-
-def _ignores_images(config: RunConfig, task: TaskInfo) -> bool:
-    """Return whether there are images beside `policy` and the options do not choose groups."""
-    chosen = _option(config, "env.obs_groups.obs")
-    return any(name != "policy" for name in task.images) and not chosen
-
-
-def _lacks_convolutions(config: RunConfig, task: TaskInfo) -> bool:
-    return _option(config, "network.name") == GROUPS_NETWORK and not _option(config, "network.cnn")
-
-
-def _unknown_model(config: RunConfig, task: TaskInfo) -> bool:
-    return not is_registered("model", _option(config, "model.name"), config.task)
-
-
-def _unknown_network(config: RunConfig, task: TaskInfo) -> bool:
-    names = {_option(config, f"{part}.name") for part in ("network", f"{_CENTRAL}.network")}
-    return not all(is_registered("network", name, config.task) for name in names - {GROUPS_NETWORK})
-
-
 REFUSALS = (
     Refusal(
         "params.algo.name that rl_games does not have",
-        _other_algorithm,
+        # It may be a list, which a mapping would not look up.
+        lambda config, task: _option(config, "algo.name") not in tuple(ALGORITHMS),
         "rltrain runs subclasses of rl_games' PPO and SAC, and has none of another algorithm.",
         "a2c_continuous or a2c_discrete, which are its names for PPO, or sac.",
         "params.algo.name",
     ),
     Refusal(
-        "params.model.name that nobody registers",
-        _unknown_model,
+        "params.model.name that no module registers",
+        lambda config, task: not is_registered("model", _option(config, "model.name"), config.task),
         "rl_games has no model of that name, and neither has the task's module.",
         "a model of rl_games', or give --task MODULE:NAME with a module that calls rl_games' "
         "register_model.",
         "params.model.name",
     ),
     Refusal(
-        "params.network.name that nobody registers",
+        "params.network.name that no module registers",
         _unknown_network,
         "rl_games has no network of that name, and neither has the task's module.",
         "actor_critic, or give --task MODULE:NAME with a module that calls rl_games' "
@@ -132,7 +104,7 @@ REFUSALS = (
     ),
     Refusal(
         "params.algo.name for other actions",
-        _other_actions,
+        lambda config, task: task.action not in ALGORITHMS[_option(config, "algo.name")],
         "the agent options and the task speak of different kinds of actions.",
         "a2c_continuous or sac for continuous actions, a2c_discrete for discrete ones.",
         "params.algo.name",
@@ -164,7 +136,7 @@ REFUSALS = (
         "leave it out.",
     ),
     Refusal(
-        "images beside the group `policy`, and no params.env.obs_groups",
+        "images outside the group `policy`, and no params.env.obs_groups",
         _ignores_images,
         "the actor would see only the group `policy`.",
         "leave --agent-config out; or give params.env.obs_groups.obs, a list of groups, with "
@@ -172,7 +144,9 @@ REFUSALS = (
     ),
     Refusal(
         f"params.network.name {GROUPS_NETWORK} without cnn",
-        _lacks_convolutions,
+        lambda config, task: (
+            _option(config, "network.name") == GROUPS_NETWORK and not _option(config, "network.cnn")
+        ),
         "it encodes each image by the convolutions of params.network.cnn.",
         "give params.network.cnn, or the name actor_critic.",
     ),
@@ -185,7 +159,7 @@ REFUSALS = (
     ),
     Refusal(
         "params.config.lr_schedule adaptive without kl_threshold",
-        _lacks_kl_threshold,
+        lambda config, task: _adapts(config) and _option(config, "config.kl_threshold") is None,
         "it keeps the KL divergence of an update near kl_threshold, for which rl_games has no "
         "default.",
         "params.config.kl_threshold=0.008.",

@@ -11,7 +11,7 @@ import torch
 from rl_games.algos_torch.running_mean_std import RunningMeanStd
 
 from rltrain.types import ProcessGroup
-from rltrain_rl_games.upstream import GroupsMeanStd
+from rltrain_rl_games.run.upstream import GroupsMeanStd
 from rltrain_torch.moments import Moments, pool_moments
 
 
@@ -22,8 +22,11 @@ class PooledMeanStd(RunningMeanStd):
     names that rl_games uses, so that rl_games can load the checkpoints.
 
     The moments of a whole update are pooled in one collective, before rl_games normalizes the first
-    batch: `pool_pending` hands over the batches that rl_games will pass, with their moments.
+    batch: `pool_pending` sets the batches that rl_games will pass, with their moments.
     """
+
+    pending: deque[tuple[torch.Tensor, Moments]]
+    """The batches of the next update, in order, each with its moments over all ranks."""
 
     running_mean: torch.Tensor
     running_var: torch.Tensor
@@ -35,14 +38,7 @@ class PooledMeanStd(RunningMeanStd):
         super().__init__(normalizer.insize, normalizer.epsilon, norm_only=normalizer.norm_only)
         self.load_state_dict(normalizer.state_dict())
         self.to(normalizer.running_mean.device)
-        self._pending: deque[tuple[torch.Tensor, Moments]] = deque()
-
-    def set_pending(self, batches: Sequence[tuple[torch.Tensor, Moments]]) -> None:
-        """Set the batches of the next update, in order, each with its moments over all ranks.
-
-        Batches from an earlier call that were not used are dropped.
-        """
-        self._pending = deque(batches)
+        self.pending = deque()
 
     def forward(
         self, input: torch.Tensor, denorm: bool = False, mask: torch.Tensor | None = None
@@ -62,12 +58,12 @@ class PooledMeanStd(RunningMeanStd):
     @torch.no_grad()
     def _update(self, data: torch.Tensor) -> None:
         """Merge the moments of the next pending batch into the running statistics."""
-        if not self._pending or not _is_same(data, self._pending[0][0]):
+        if not self.pending or not _is_same(data, self.pending[0][0]):
             raise RuntimeError(
                 f"rl_games normalizes a batch of shape {tuple(data.shape)} whose moments were not "
                 "pooled over ranks: it is not the next batch that the adapter expected."
             )
-        _, moments = self._pending.popleft()
+        _, moments = self.pending.popleft()
         self.running_mean, self.running_var, self.count = self._update_mean_var_count_from_moments(
             self.running_mean,
             self.running_var,
@@ -95,13 +91,8 @@ def pool_pending(
 ) -> list[Moments]:
     """Pool the moments of everything that an update normalizes, in one collective.
 
-    Args:
-        group: the process group.
-        pending: the batches of the normalizers, which receive the moments.
-        others: more batches of shape (B, ...), which the caller normalizes.
-
-    Returns:
-        The moments of `others` over all ranks.
+    The normalizers of `pending` receive those of their batches. Those of `others`, batches of shape
+    (B, ...) which the caller normalizes, are returned.
     """
     batches: list[tuple[torch.Tensor, torch.Tensor | None]] = [(batch, None) for batch in others]
     for item in pending:
@@ -111,7 +102,7 @@ def pool_pending(
     moments_of_others = [next(pooled) for _ in others]
     for item in pending:
         moments = [next(pooled).scale(_scale(batch)).usable() for batch in item.batches]
-        item.normalizer.set_pending(list(zip(item.batches, moments, strict=True)) * item.repeats)
+        item.normalizer.pending = deque([*zip(item.batches, moments, strict=True)] * item.repeats)
     return moments_of_others
 
 
@@ -132,11 +123,8 @@ def observation_batches(
 ) -> list[PendingBatches]:
     """Return the mini-batches that a pooled normalizer of observations will get.
 
-    Args:
-        normalizer: of a single array, or of observation groups.
-        observations: shape (B, ...), or a mapping of such arrays by group.
-        rows: rows in a mini-batch.
-        repeats: number of passes over the data.
+    The observations have the shape (B, ...), or are a mapping of such arrays by group; a mini-batch
+    has `rows` of them, and there are `repeats` passes over the data.
     """
     if not isinstance(normalizer, GroupsMeanStd):
         return [PendingBatches(normalizer, observations.split(rows), repeats)]

@@ -18,20 +18,18 @@ from rl_games.algos_torch.torch_ext import CoordConv2d, LayerNorm2d
 from rltrain.errors import UsageError
 from rltrain.policy import PolicyModule
 from rltrain.types import ArrayInfo
-from rltrain_rl_games.actor import Actor
-from rltrain_rl_games.upstream import GroupsMeanStd
+from rltrain_rl_games.policy.actor import Actor
+from rltrain_rl_games.run.upstream import GroupsMeanStd
 
 _NORMALIZED = 5.0
 """The bound of what `RunningMeanStd` returns."""
 
 
 def policy_module(actor: Actor, inputs: Mapping[str, ArrayInfo], has_groups: bool) -> PolicyModule:
-    """Return a copy of an actor on the CPU, as one function of arrays.
+    """Return a copy of an actor in evaluation mode, on the CPU, as one function of arrays.
 
-    Args:
-        actor: in evaluation mode.
-        inputs: the observations of one environment that it reads, by group.
-        has_groups: whether the suite's observations are a mapping of groups.
+    `inputs` are the observations of one environment that it reads, by group; `has_groups` says
+    whether the suite's observations are a mapping of groups.
     """
     if any(isinstance(layer, LayerNorm2d) for layer in actor.modules()):
         raise UsageError(
@@ -92,7 +90,6 @@ class _CoordConv2d(torch.nn.Module):
         self.layer = layer
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:
-        """Return what the layer would."""
         batch, _, height, width = images.shape
         identity = torch.tensor([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
         grid = torch.nn.functional.affine_grid(identity, [1, 1, height, width], align_corners=False)
@@ -108,7 +105,7 @@ class _NoFeatures(torch.nn.Module):
     """Has the interface of the convolutions of a separate critic."""
 
     def forward(self, observations: Any) -> torch.Tensor:
-        """Return something of the batch's size, which no action depends on."""
+        # Something of the batch's size, which no action depends on.
         if isinstance(observations, dict):
             observations = next(iter(observations.values()))
         flat: torch.Tensor = observations.flatten(1)
@@ -119,7 +116,6 @@ class _NoRnn(torch.nn.Module):
     """Has the interface of the recurrent layers of a separate critic."""
 
     def forward(self, x: Any, states: Any, dones: Any, bptt_len: int) -> tuple[Any, Any]:
-        """Return the input."""
         return x, states
 
 

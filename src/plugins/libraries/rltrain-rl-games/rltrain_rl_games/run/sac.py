@@ -20,11 +20,9 @@ from rl_games.common.experience import VectorizedReplayBuffer
 from rltrain.errors import StopTraining
 from rltrain.launch import console_stream
 from rltrain.session import Session
-from rltrain_rl_games.gradients import average_before_step
-from rltrain_rl_games.normalizer import PendingBatches, pool_pending, replace_normalizers
-from rltrain_rl_games.run import RunAgent
-from rltrain_rl_games.upstream import SacFixes
-from rltrain_torch.optimizers import watch_optimizer
+from rltrain_rl_games.run.base import RunAgent, connect_optimizer
+from rltrain_rl_games.run.normalizers import PendingBatches, pool_pending, replace_normalizers
+from rltrain_rl_games.run.upstream import SacFixes
 
 _STORED = ("obses", "next_obses", "actions", "rewards", "dones")
 
@@ -34,9 +32,9 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
 
     CHECKPOINT_KEYS = frozenset({"actor", "critic", "critic_target"})
     METERS = MappingProxyType({"game_rewards": 1, "game_lengths": 1})
+    COMMON_STATE = ("log_alpha", "update_counter")
     RANK_STATE = ("current_rewards", "current_lengths")
 
-    model: Any
     critic_grad_clip: Any
     log_alpha: Any
     log_alpha_optimizer: Any
@@ -47,7 +45,10 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
         self.connect()
         self._clip, self.critic_grad_clip = self.critic_grad_clip, 0.0
         self._saves_buffer = bool(params.get("rltrain", {}).get("save_replay_buffer", False))
-        self._count_frames_of_all_ranks()
+        self.num_frames_per_epoch *= session.group.world_size
+        frames = self.config.get("num_warmup_frames")
+        if frames is not None:
+            self.num_warmup_steps = math.ceil(frames / self.num_frames_per_epoch)
         self._temperature = _Temperature(self.log_alpha)
         self.log_alpha, stock = self._temperature.log_alpha, self.log_alpha_optimizer
         self.log_alpha_optimizer = torch.optim.Adam([self.log_alpha], **stock.defaults)
@@ -68,14 +69,10 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
         session = self.session
         session.wrap_model(self.model, "model")
         session.wrap_model(self._temperature, "temperature")
-        optimizers = {
-            "critic optimizer": (self.critic_optimizer, self._clip if self._clip > 0 else None),
-            "actor optimizer": (self.actor_optimizer, None),
-            "temperature optimizer": (self.log_alpha_optimizer, None),
-        }
-        for role, (optimizer, clip) in optimizers.items():
-            watch_optimizer(session, optimizer, role)
-            average_before_step(session, optimizer, clip)
+        clip = self._clip if self._clip > 0 else None
+        connect_optimizer(session, self.critic_optimizer, "critic optimizer", clip)
+        connect_optimizer(session, self.actor_optimizer, "actor optimizer")
+        connect_optimizer(session, self.log_alpha_optimizer, "temperature optimizer")
         self.run(super().train)
 
     def train_epoch(self) -> Any:
@@ -88,20 +85,6 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
         result = super().train_epoch()
         self.end_training_phase(rollout=result[1], update=result[2])
         return result
-
-    def common_state(self) -> dict[str, Any]:
-        """Return the state that is equal on all ranks and missing in rl_games' checkpoint."""
-        return {
-            **super().common_state(),
-            "log_alpha": self.log_alpha.detach().cpu(),
-            "update_counter": self.update_counter,
-        }
-
-    def set_common_state(self, state: dict[str, Any]) -> None:
-        """Restore what `common_state` returned."""
-        super().set_common_state(state)
-        self.log_alpha.data.copy_(state["log_alpha"])
-        self.update_counter = state["update_counter"]
 
     def rank_state(self) -> dict[str, Any]:
         """Return the state of this rank alone that an exact resume needs."""
@@ -122,12 +105,6 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
                 file=console_stream(),
             )
 
-    def _count_frames_of_all_ranks(self) -> None:
-        self.num_frames_per_epoch *= self.session.group.world_size
-        frames = self.config.get("num_warmup_frames")
-        if frames is not None:
-            self.num_warmup_steps = math.ceil(frames / self.num_frames_per_epoch)
-
     def _pool_batches(self, *batches: torch.Tensor) -> None:
         """Pool the moments of the observations that an update will normalize."""
         normalizer = self.model.running_mean_std
@@ -135,13 +112,10 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
 
 
 class ReplayBuffer(VectorizedReplayBuffer):
-    """rl_games' replay buffer with a callback for samples, and a state that can be saved.
-
-    Attributes:
-        on_sample: called with the sampled observations and next observations.
-    """
+    """rl_games' replay buffer with a callback for samples, and a state that can be saved."""
 
     on_sample: Callable[..., None] | None = None
+    """Called with the sampled observations and next observations."""
 
     def __len__(self) -> int:
         """Return the number of transitions."""

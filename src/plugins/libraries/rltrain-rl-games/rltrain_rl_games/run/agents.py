@@ -19,25 +19,21 @@ from rl_games.common.a2c_common import A2CBase
 from rl_games.common.schedulers import AdaptiveScheduler
 
 from rltrain.session import Session
-from rltrain_rl_games.central_value import CentralValue
-from rltrain_rl_games.network import add_groups_normalizer, normalizes_groups
-from rltrain_rl_games.normalizer import (
+from rltrain_rl_games.run.base import RunAgent, connect_optimizer
+from rltrain_rl_games.run.networks import add_groups_normalizer, normalizes_groups
+from rltrain_rl_games.run.normalizers import (
     PendingBatches,
     observation_batches,
     pool_pending,
     replace_normalizers,
 )
-from rltrain_rl_games.run import RunAgent
-from rltrain_rl_games.scheduler import PooledKlScheduler
-from rltrain_rl_games.upstream import (
-    FrameCountScheduler,
-    PpoFixes,
-    set_missing_defaults,
-)
+from rltrain_rl_games.run.upstream import PpoFixes, SharedSchedule
 from rltrain_torch.gradients import synchronize
-from rltrain_torch.late_mean import LateMean
 from rltrain_torch.moments import standardize
 from rltrain_torch.optimizers import watch_optimizer
+
+_COUNTERS = ("lr", "epoch_num", "frame")
+"""Those of rl_games' asymmetric critic, the "central value", which has its own optimizer."""
 
 
 class _PpoAgent(RunAgent, PpoFixes, A2CBase):
@@ -45,11 +41,11 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
 
     CHECKPOINT_KEYS = frozenset({"model", "optimizer"})
     METERS = MappingProxyType({"game_rewards": 2, "game_shaped_rewards": 2, "game_lengths": 1})
+    COMMON_STATE = ("entropy_coef",)
     RANK_STATE = ("current_rewards", "current_shaped_rewards", "current_lengths", "dones")
 
     scheduler: Any
-    _divergence: LateMean | None = None
-    """The KL divergence for the learning rate, unless rl_games' own schedule takes it."""
+    central_value_net: Any = None
 
     def __init__(self, session: Session, base_name: str, params: dict[str, Any]) -> None:
         self.session = session
@@ -66,9 +62,8 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         self._pools = session.group.world_size > 1 or session.config.on_nonfinite == "skip"
         if self._pools:
             self._replace_normalizers()
-        self._central = None
-        if self.has_central_value:
-            self._central = CentralValue(self.central_value_net, self.writer)
+        if self.central_value_net is not None:
+            self.central_value_net.writter = self.writer  # Spelled so in rl_games.
 
     def train(self) -> None:
         """Broadcast the models from rank 0, then train."""
@@ -76,7 +71,10 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         session.wrap_model(self.model, "model")
         watch_optimizer(session, self.optimizer)
         self._parameters = [p for p in self.model.parameters() if p.requires_grad]
-        self._share_schedule()
+        # The other schedules ignore the KL divergence.
+        pools_kl = self._pools and isinstance(self.scheduler, AdaptiveScheduler)
+        self.scheduler = SharedSchedule(self, session.group, pools_kl)
+        self._divergence = self.scheduler.divergence
         extras = self._extras()
         scaler = getattr(self, "scaler", None)  # rl_games 2 computes in bfloat16, without one.
         self._sync = session.gradient_sync(
@@ -84,12 +82,15 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
             extras=len(extras),
             may_overflow=scaler is not None and scaler.is_enabled(),
         )
-        if self._central is not None:
-            self._central.connect(session)
+        net = self.central_value_net
+        if net is not None:
+            session.wrap_model(net.model, "central value")
+            clips, net.truncate_grads = net.truncate_grads, False
+            norm = net.grad_norm if clips else None
+            connect_optimizer(session, net.optimizer, "central value optimizer", norm)
         self.run(super().train)
 
     def update_epoch(self) -> int:
-        """Begin an epoch."""
         self.begin_epoch()
         epoch: int = super().update_epoch()
         return epoch
@@ -128,54 +129,42 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         super().trancate_gradients_and_step()
 
     def common_state(self) -> dict[str, Any]:
-        """Return the state that is equal on all ranks and missing in rl_games' checkpoint."""
-        state = {**super().common_state(), "entropy_coef": self.entropy_coef}
-        if self._central is not None:
-            state["central_value"] = self._central.common_state()
+        state, net = super().common_state(), self.central_value_net
+        if net is not None:
+            state["central_value"] = {name: getattr(net, name) for name in _COUNTERS}
         return state
 
     def set_common_state(self, state: dict[str, Any]) -> None:
-        """Restore what `common_state` returned."""
         super().set_common_state(state)
-        self.entropy_coef = state["entropy_coef"]
-        if self._central is not None and "central_value" in state:
-            self._central.set_common_state(state["central_value"])
+        for name, value in state.get("central_value", {}).items():
+            if self.central_value_net is not None and name in _COUNTERS:
+                setattr(self.central_value_net, name, value)
 
     def rank_state(self) -> dict[str, Any]:
-        """Return the state of this rank alone that an exact resume needs."""
-        state = super().rank_state()
-        state["rnn_states"] = list(self.rnn_states) if self.is_rnn else []
-        state["central_value"] = self._central.rank_state() if self._central is not None else []
-        return state
+        of_critic = getattr(self.central_value_net, "rnn_states", None)
+        return {
+            **super().rank_state(),
+            "rnn_states": list(self.rnn_states or []),
+            "central_value": list(of_critic or []),
+        }
 
     def set_rank_state(self, state: dict[str, Any]) -> None:
-        """Restore what `rank_state` returned."""
         super().set_rank_state(state)
-        for current, saved in zip(self.rnn_states or [], state["rnn_states"], strict=True):
-            current.copy_(saved)
-        if self._central is not None:
-            self._central.set_rank_state(state["central_value"])
+        of_critic = getattr(self.central_value_net, "rnn_states", None)
+        for states, name in ((self.rnn_states, "rnn_states"), (of_critic, "central_value")):
+            for current, saved in zip(states or [], state[name], strict=True):
+                current.copy_(saved)
 
     def _replace_normalizers(self) -> None:
         """Replace rl_games' normalizers by pooled ones, and its normalization of advantages."""
         replace_normalizers(self.model)
         critic = self.model
-        if self.has_central_value:
+        if self.central_value_net is not None:
             critic = self.central_value_net.model
             replace_normalizers(critic)
         if self.normalize_value:
             self.value_mean_std = critic.value_mean_std
         self.normalize_advantage = False
-
-    def _share_schedule(self) -> None:
-        """Adapt the learning rate equally on all ranks."""
-        schedule = FrameCountScheduler(self.scheduler, self)
-        group = self.session.group
-        # The other schedules ignore the KL divergence.
-        if isinstance(self.scheduler, AdaptiveScheduler) and self._pools:
-            schedule = PooledKlScheduler(schedule, self, group)
-            self._divergence = schedule.divergence
-        self.scheduler = schedule
 
     def _extras(self) -> list[torch.Tensor]:
         """Return what is averaged together with the gradients."""
@@ -194,17 +183,15 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
                 rows=self.dataset.minibatch_size,
                 repeats=self.mini_epochs_num,
             )
-        if self._central is not None:
-            pending += self._central.pending_batches(batch_dict["states"])
+        net = self.central_value_net
+        if net is not None and net.normalize_input:
+            states = torch.split(batch_dict["states"], net.dataset.minibatch_size)
+            pending.append(PendingBatches(net.model.running_mean_std, states, net.mini_epoch))
         return pending
 
 
 class ContinuousAgent(_PpoAgent, A2CAgent):
     """PPO for continuous actions on several ranks."""
-
-    def __init__(self, session: Session, base_name: str, params: dict[str, Any]) -> None:
-        config = set_missing_defaults(params["config"])
-        super().__init__(session, base_name, {**params, "config": config})
 
 
 class DiscreteAgent(_PpoAgent, DiscreteA2CAgent):

@@ -7,30 +7,43 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from rl_games.common.algo_observer import AlgoObserver
 
 from rltrain.errors import StopTraining, fitting
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_adapters import as_given
-from rltrain_rl_games.checkpoints import (
-    check_algorithm,
-    save_checkpoint,
-    upgrade_checkpoint,
-)
-from rltrain_rl_games.keys import RESTORED
-from rltrain_rl_games.meters import PooledMeter, pool_meters
-from rltrain_rl_games.upstream import AgentFixes, load_checkpoint
+from rltrain_rl_games.declare.options import RESTORED
+from rltrain_rl_games.run.checkpoints import check_algorithm, save_checkpoint
+from rltrain_rl_games.run.metrics import PooledMeter, ScalarSink, pool_meters
+from rltrain_rl_games.run.upstream import AgentFixes, without_compiled_names
+from rltrain_torch.checkpoints import load
+from rltrain_torch.gradients import check_alone
+from rltrain_torch.optimizers import watch_optimizer
 
-_RECORDED_BY_CORE = (
-    "rewards",
-    "shaped_rewards",
-    "episode_lengths",
-    "info/epochs",
-    "performance/",
-)
 _OUR_KEY = "rltrain"
 """Key of a checkpoint under which the adapter saves what rl_games does not save."""
+
+
+def connect_optimizer(
+    session: Session,
+    optimizer: torch.optim.Optimizer,
+    role: str,
+    max_norm: float | None = None,
+) -> None:
+    """Watch an optimizer, and average its gradients over ranks before each step. Collective.
+
+    For optimizers for which rl_games has no hook between `backward` and its clipping. That must be
+    switched off, as it would come too early: the averages are clipped to `max_norm`.
+    """
+    watch_optimizer(session, optimizer, role)
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    check_alone(optimizer, session.gradient_sync(parameters), parameters)
+
+    def clip(*_: Any) -> None:
+        if max_norm is not None:
+            torch.nn.utils.clip_grad_norm_(parameters, max_norm)
+
+    optimizer.register_step_pre_hook(clip)
 
 
 class RunAgent(AgentFixes):
@@ -45,16 +58,12 @@ class RunAgent(AgentFixes):
     """Keys of its checkpoints that those of rl_games' other algorithms do not have."""
     METERS: ClassVar[Mapping[str, int]]
     """By name of an episode meter, the number of axes of one episode's value."""
+    COMMON_STATE: ClassVar[tuple[str, ...]]
+    """Names of what is equal on all ranks and missing in rl_games' checkpoint."""
     RANK_STATE: ClassVar[tuple[str, ...]]
     """Names of tensors with a row per environment that outlive an epoch."""
 
     session: Session
-    epoch_num: int
-    max_epochs: int
-    frame: int
-    max_frames: int
-    config: dict[str, Any]
-    algo_observer: Any
     writer: Any
 
     def connect(self) -> None:
@@ -114,8 +123,8 @@ class RunAgent(AgentFixes):
         """Load a checkpoint to this rank's device."""
         world, config = self.session.world, self.session.config
         with fitting(Path(fn)):
-            state = load_checkpoint(fn, world.device, config.trust)
-            state = upgrade_checkpoint(state)
+            # rl_games' own loader puts the copies of all ranks on the device that wrote the file.
+            state = without_compiled_names(load(fn, world.device, config.trust))
             check_algorithm(state, self.CHECKPOINT_KEYS)
             with as_given(self.session, self, RESTORED):
                 self.set_full_state_weights(state, set_epoch)
@@ -135,10 +144,12 @@ class RunAgent(AgentFixes):
     def common_state(self) -> dict[str, Any]:
         """Return the state that is equal on all ranks and missing in rl_games' checkpoint."""
         meters = {name: getattr(self, name) for name in self.METERS}
+        common = {name: getattr(self, name) for name in self.COMMON_STATE}
         return {
             "meters": {
                 name: (meter.mean.cpu(), int(meter.current_size)) for name, meter in meters.items()
-            }
+            },
+            **{name: x.detach().cpu() if torch.is_tensor(x) else x for name, x in common.items()},
         }
 
     def set_common_state(self, state: dict[str, Any]) -> None:
@@ -146,6 +157,12 @@ class RunAgent(AgentFixes):
         for name, (mean, size) in state["meters"].items():
             meter = getattr(self, name)
             meter.mean, meter.current_size = mean.to(meter.mean), size
+        for name in self.COMMON_STATE:
+            current = getattr(self, name)
+            if torch.is_tensor(current):
+                current.data.copy_(state[name])
+            else:
+                setattr(self, name, state[name])
 
     def rank_state(self) -> dict[str, Any]:
         """Return the state of this rank alone that an exact resume needs."""
@@ -185,52 +202,3 @@ class RunAgent(AgentFixes):
                 self.epoch_num,
                 self.rank_state(),
             )
-
-
-class ScalarSink:
-    """Replaces rl_games' tensorboardX writer, and collects the scalars of an epoch."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, Any] = {}
-
-    def add_scalar(self, tag: str, value: Any, step: Any = None) -> None:
-        """Add a scalar, unless the core records it for every library."""
-        if not tag.startswith(_RECORDED_BY_CORE):
-            # Some values are arrays with one element.
-            self._values[tag] = float(value.item() if hasattr(value, "item") else value)
-
-    def add_mean(self, tag: str, total: float, count: int) -> None:
-        """Add a mean as (sum, count): ranks may have different numbers of values."""
-        self._values[tag] = (total, count)
-
-    def pop(self) -> dict[str, Any]:
-        """Return the scalars and clear them."""
-        values, self._values = self._values, {}
-        return values
-
-
-class LogObserver(AlgoObserver):
-    """Collects what the environment logs, without a loop over environments."""
-
-    sink: ScalarSink
-    limit = ""
-    """The key of the option that has ended training; see `rltrain.session.Session.result`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._logged: dict[str, list[Any]] = {}
-
-    def process_infos(self, infos: dict[str, Any], done_indices: Any) -> None:
-        """Collect the entries of one step."""
-        for name, value in infos["log"].items():
-            self._logged.setdefault(name, []).append(value)
-
-    def after_print_stats(self, frame: int, epoch_num: int, total_time: float) -> None:
-        """Pass the epoch's means to the sink."""
-        for name, values in self._logged.items():
-            means = torch.stack([torch.as_tensor(value).float().mean() for value in values])
-            self.sink.add_mean(name, sum(means.tolist()), len(values))
-        self._logged.clear()
-
-    def after_clear_stats(self) -> None:
-        """Do nothing: there is nothing to clear."""

@@ -1,4 +1,4 @@
-"""A network for images beside vectors, with the options of rl_games' own `actor_critic`."""
+"""A network for images and vectors, with the options of rl_games' own `actor_critic`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,17 @@ import torch
 from rl_games.algos_torch import model_builder
 from rl_games.algos_torch.network_builder import A2CBuilder
 
-from rltrain_rl_games.refusals import GROUPS_NETWORK
-from rltrain_rl_games.upstream import GroupsMeanStd
+from rltrain_rl_games.declare.options import GROUPS_NETWORK
+from rltrain_rl_games.run.upstream import GroupsMeanStd
 
 Shapes = Mapping[str, tuple[int, ...]]
 
 
 class GroupsEncoder(torch.nn.Module):
-    """Encodes images by convolutions; vectors pass unchanged.
+    """Encodes images by convolutions, which expect channels first; vectors pass unchanged.
 
-    Args:
-        shapes: shapes of one environment's groups, by name. A group with three axes is an image.
-        convolutions: the convolutions by image group; they expect channels first.
-        channels_last: whether the images have their channels last.
-
-    Attributes:
-        size: number of features of one environment.
+    `shapes` are those of one environment's groups; `convolutions` has one for each that is an
+    image. `size` is the number of features of one environment.
     """
 
     def __init__(
@@ -98,14 +93,7 @@ def normalizes_groups(params: Mapping[str, Any]) -> bool:
 
 
 def add_groups_normalizer(model: Any, shapes: Shapes) -> None:
-    """Give a model that was built without one the normalizer of groups.
-
-    rl_games cannot create it.
-
-    Args:
-        model: of rl_games.
-        shapes: shapes of one environment's groups, by name.
-    """
+    """Give rl_games' model the normalizer of groups, which rl_games cannot create."""
     model.normalize_input = True
     device = next(model.parameters()).device
     model.running_mean_std = GroupsMeanStd(shapes).to(device)

@@ -12,19 +12,15 @@ from rltrain.errors import UsageError
 from rltrain.options import get_dotted, set_dotted
 from rltrain.types import Iteration
 from rltrain_adapters import get_positive_int
+from rltrain_rl_games.declare.options import CENTRAL
 
 _CONFIG = "params.config"
-_CENTRAL = f"{_CONFIG}.central_value_config"
 _SEQ_LENGTH = 4
 """rl_games' default for `seq_length`."""
 
 
 def iteration(config: RunConfig) -> Iteration:
-    """Return the size and number of a run's iterations.
-
-    Raises:
-        UsageError: mini-batches or sequences do not divide a rank's batch.
-    """
+    """Return the size and number of a run's iterations; mini-batches must divide a rank's batch."""
     agent, last = config.agent, get_dotted(config.agent, f"{_CONFIG}.max_epochs", -1)
     iterations = config.max_iterations or (None if last == -1 else last)
     if _is_sac(agent):
@@ -34,8 +30,8 @@ def iteration(config: RunConfig) -> Iteration:
     steps = get_positive_int(agent, f"{_CONFIG}.horizon_length")
     num_envs = config.num_envs or 0
     count = _check_mini_batches(agent, _CONFIG, steps, num_envs)
-    if get_dotted(agent, _CENTRAL, None) is not None:
-        _check_mini_batches(agent, _CENTRAL, steps, num_envs)
+    if get_dotted(agent, CENTRAL, None) is not None:
+        _check_mini_batches(agent, CENTRAL, steps, num_envs)
     return Iteration(steps, iterations, mini_batches=count)
 
 
@@ -44,15 +40,11 @@ def scale_mini_batches(
 ) -> Mapping[str, Any]:
     """Return options with a `minibatch_size` that keeps the number of mini-batches.
 
+    The options were written for `written_for` environments; a rank has `num_envs`.
     `minibatch_size_per_env` needs no scaling, nor does SAC, which samples from a replay buffer.
-
-    Args:
-        agent: all options.
-        written_for: the number of environments that the options were written for.
-        num_envs: environments per rank.
     """
     scaled = copy.deepcopy(dict(agent))
-    for where in () if _is_sac(agent) else (_CONFIG, _CENTRAL):
+    for where in () if _is_sac(agent) else (_CONFIG, CENTRAL):
         if get_dotted(agent, f"{where}.minibatch_size", None):
             size = _scaled(agent, where, written_for, num_envs)
             set_dotted(scaled, f"{where}.minibatch_size", size)
@@ -110,15 +102,10 @@ def _check_mini_batches(agent: Mapping[str, Any], where: str, steps: int, num_en
     value = get_dotted(agent, f"{where}.{name}")
     if batch % rows:
         # --scale-minibatches does not change a size per environment.
-        scale = (
-            "Give --scale-minibatches to keep the number of mini-batches that the file was written "
-            "for, or c"
-            if name == "minibatch_size"
-            else "C"
-        )
+        scale = " --scale-minibatches," if name == "minibatch_size" else ""
         raise UsageError(
             f"agent.{where}.{name} {value}: does not divide {collected}: {batch} / {rows} leaves "
-            f"{batch % rows} over. {scale}hoose another size, or another --num-envs."
+            f"{batch % rows} over. Choose another size,{scale} or another --num-envs."
         )
     length = get_positive_int(agent, f"{_CONFIG}.seq_length", _SEQ_LENGTH)
     # rl_games splits every batch into sequences, even if no network is recurrent.
