@@ -7,24 +7,21 @@ subclasses its runner, algorithms, storage and normalizers, so that the session 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import torch
 from rsl_rl.runners import OnPolicyRunner
 
 from rltrain.errors import StopTraining, UsageError, fitting
 from rltrain_adapters import as_given
-from rltrain_rsl_rl.distillation import SessionDistillation
-from rltrain_rsl_rl.env import RslRlEnv
-from rltrain_rsl_rl.images import use_byte_models
-from rltrain_rsl_rl.keys import RESTORED
-from rltrain_rsl_rl.logger import SessionLogger
-from rltrain_rsl_rl.older import ordered, upgrade_checkpoint
-from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of, set_observation_groups
-from rltrain_rsl_rl.ppo import SessionPPO
-from rltrain_rsl_rl.upstream import keep_dtypes, set_symmetry_defaults
+from rltrain_rsl_rl.declare.keys import RESTORED
+from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, class_of, set_observation_groups
+from rltrain_rsl_rl.run.agents import SessionDistillation, SessionPPO
+from rltrain_rsl_rl.run.checkpoints import upgrade_checkpoint
+from rltrain_rsl_rl.run.env import RslRlEnv
+from rltrain_rsl_rl.run.metrics import SessionLogger
+from rltrain_rsl_rl.run.spaces import use_byte_models
+from rltrain_rsl_rl.run.upstream import keep_dtypes, set_symmetry_defaults
 from rltrain_torch.checkpoints import as_file
 from rltrain_torch.policy import read_checkpoint
 
@@ -33,8 +30,8 @@ if TYPE_CHECKING:
 
 
 _STEPS = "common_step_counter"
-"""What curricula of Isaac Lab and mjlab go by. mjlab's runner keeps it in checkpoints, in
-`infos["env_state"]`, and so does this one."""
+"""The counter on which curricula of Isaac Lab and mjlab depend. mjlab's runner keeps it in
+checkpoints, in `infos["env_state"]`, and so does this one."""
 
 
 class SessionRunner(OnPolicyRunner):
@@ -43,31 +40,23 @@ class SessionRunner(OnPolicyRunner):
     alg: SessionPPO | SessionDistillation
 
     def __init__(self, env: RslRlEnv, options: dict[str, Any], session: Session) -> None:
-        """Create models, algorithm and logger.
-
-        Args:
-            env: the environment.
-            options: options in rsl_rl's format; rsl_rl changes them.
-            session: this rank's session.
-        """
+        """Create models, algorithm and logger; rsl_rl changes the options."""
         self.session = session
         distils = options["algorithm"]["class_name"] in DISTILLATION_NAMES
-        options["algorithm"]["class_name"] = SessionDistillation if distils else SessionPPO
+        algorithm = SessionDistillation if distils else SessionPPO
+        options["algorithm"]["class_name"] = algorithm
         use_byte_models(options)
         set_symmetry_defaults(options)
-        models = ("student", "teacher") if distils else ("actor", "critic")
-        set_observation_groups(options, models, env.get_observations().keys())
+        set_observation_groups(options, algorithm.MODELS, env.get_observations().keys())
         _check_time_step(options, env)
         _check_precision(options, session.world.device)
         log_dir, device = str(session.run_folder.checkpoints), session.world.device
         super().__init__(env, options, log_dir=log_dir, device=device)
         keep_dtypes(self.alg.storage, env.get_observations())
-        for model in models:
+        for model in algorithm.MODELS:
             _check_normalization(model, getattr(self.alg, model))
         self.logger = SessionLogger(
-            session,
-            self.alg.extra_metrics,
-            self.save,
+            self,
             log_dir=log_dir,
             cfg=self.cfg,
             env_cfg=env.cfg,
@@ -86,9 +75,7 @@ class SessionRunner(OnPolicyRunner):
         self.alg.connect(self.session, self.cfg.get("torch_compile_mode"))
         if self.session.resuming_exactly:
             with fitting(self.session.checkpoint):
-                state = self.session.rank_state
-                self.alg.set_state(state["algorithm"])
-                self.env.set_state(state["env"])
+                self.alg.set_state(self.session.rank_state["algorithm"])
 
     def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
         """Train until the iterations are done or the session stops the run; save at the end."""
@@ -98,18 +85,16 @@ class SessionRunner(OnPolicyRunner):
             self.save(f"model_{self.current_learning_iteration}.pt")
 
     def save(self, path: str, infos: dict[str, Any] | None = None) -> None:
-        """Save a checkpoint, in rsl_rl's format, in the run folder. Collective.
+        """Save a checkpoint in the run folder, in rsl_rl's format. Collective.
 
-        Args:
-            path: its file name is used; its folder is not.
-            infos: stored in the checkpoint.
+        Of the path, the file name is used; its folder is not.
         """
         name, save = Path(path).name, super().save
         if name == self._last_saved:
             return  # rsl_rl saves the last iteration twice if `save_interval` divides its number.
         self._last_saved = name
-        counters = self.alg.counters()
-        if counters:
+        if rnd := getattr(self.alg, "rnd", None):
+            counters = {"rnd_update_counter": rnd.update_counter}  # rsl_rl does not save it.
             infos = {**(infos or {}), "rltrain": counters}
         env = self.env.unwrapped
         steps = env.get_curricula().get(_STEPS) if hasattr(env, "get_curricula") else None
@@ -121,8 +106,7 @@ class SessionRunner(OnPolicyRunner):
             with partial.open("wb") as file:
                 save(file, infos)
 
-        state = {"algorithm": self.alg.get_state(), "env": self.env.get_state()}
-        done = self.current_learning_iteration + 1
+        state, done = {"algorithm": self.alg.get_state()}, self.current_learning_iteration + 1
         self.session.save_checkpoint(name, write, done, rank_state=state)
 
     def _load(self, checkpoint: Path) -> None:
@@ -132,30 +116,20 @@ class SessionRunner(OnPolicyRunner):
         trusted, device = self.session.config.trust, self.session.world.device
         saved = upgrade_checkpoint(read_checkpoint(checkpoint, device, trusted))
         with fitting(checkpoint):
+            saved.setdefault("optimizer_state_dict", self.alg.optimizer.state_dict())
             # rsl_rl's own loader runs whatever code a file names.
-            file = as_file(ordered(saved, self._parameter_names()))
+            file = as_file(saved)
             with as_given(self.session, self.alg, RESTORED):
                 infos = self.load(file, map_location=device)
             self.current_learning_iteration += 1
-            self.alg.set_counters((infos or {}).get("rltrain", {}))
-            self._set_steps((infos or {}).get("env_state") or {})
-
-    def _parameter_names(self) -> list[str]:
-        """Return the names of the optimizer's parameters, in its order, after their models'."""
-        models = ("student",) if hasattr(self.alg, "student") else ("actor", "critic")
-        parameters = {
-            parameter: f"{model}.{name}"
-            for model in models
-            for name, parameter in getattr(self.alg, model).named_parameters()
-        }
-        return [parameters[x] for x in self.alg.optimizer.param_groups[0]["params"]]
-
-    def _set_steps(self, state: Mapping[str, Any]) -> None:
-        env = self.env.unwrapped
-        # The state that rltrain writes beside a checkpoint has more. A student begins anew.
-        goes_on = self.current_learning_iteration > 0 and not self.session.iteration
-        if goes_on and _STEPS in state and hasattr(env, "set_curricula"):
-            env.set_curricula({_STEPS: state[_STEPS]})
+            infos = infos or {}
+            if rnd := getattr(self.alg, "rnd", None):
+                rnd.update_counter = infos.get("rltrain", {}).get("rnd_update_counter", 0)
+            env, state = self.env.unwrapped, infos.get("env_state") or {}
+            # The state that rltrain writes next to a checkpoint has more. A student starts at zero.
+            resumes = self.current_learning_iteration > 0 and not self.session.iteration
+            if resumes and _STEPS in state and hasattr(env, "set_curricula"):
+                env.set_curricula({_STEPS: state[_STEPS]})
 
     def _configure_multi_gpu(self) -> None:
         """Set the ranks from the session; the backend has already created the process group."""
@@ -194,30 +168,11 @@ def _check_normalization(name: str, model: Any) -> None:
 
 
 def _check_precision(options: dict[str, Any], device: str) -> None:
-    if device != "cpu" or not options["algorithm"].get("use_mixed_precision"):
-        return
-    models = {name: options.get(name) or {} for name in ("actor", "critic")}
-    if class_of(models["actor"].get("distribution_cfg") or {}) == "BetaDistribution":
+    half = device == "cpu" and options["algorithm"].get("use_mixed_precision")
+    noise = (options.get("actor") or {}).get("distribution_cfg") or {}
+    if half and class_of(noise) == "BetaDistribution":
         raise UsageError(
             "agent.algorithm.use_mixed_precision: on a CPU, torch cannot sample from a beta "
             "distribution in bfloat16. Leave it out, or choose another "
             "agent.actor.distribution_cfg.class_name."
         )
-    for name, model in models.items():
-        # To rsl_rl, whatever is not a GRU is an LSTM.
-        lstm = class_of(model) == "RNNModel" and str(model.get("rnn_type")).lower() != "gru"
-        if lstm and not half_lstm_runs():
-            raise UsageError(
-                "agent.algorithm.use_mixed_precision: on this CPU, torch has no LSTM in bfloat16. "
-                f"Leave it out, or give agent.{name}.rnn_type=gru."
-            )
-
-
-def half_lstm_runs() -> bool:
-    """Return whether torch has an LSTM in bfloat16 on this CPU. Without AVX-512, it has none."""
-    with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16):
-        try:
-            torch.nn.LSTM(1, 1)(torch.zeros(1, 1, 1))
-        except RuntimeError:
-            return False
-    return True

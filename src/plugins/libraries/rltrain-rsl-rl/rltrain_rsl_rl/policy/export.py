@@ -12,8 +12,7 @@ from torch import nn
 from rltrain.errors import UsageError
 from rltrain.policy import PolicyModule
 from rltrain.types import ArrayInfo
-from rltrain_rsl_rl.images import ByteCNNModel, in_unit_range
-from rltrain_rsl_rl.spaces import Actions, Observations
+from rltrain_rsl_rl.run.spaces import Actions, ByteCNNModel, Observations, in_unit_range
 from rltrain_torch.policy import array_info
 
 
@@ -60,17 +59,7 @@ class ExportedModel(nn.Module):
 def export(
     model: Any, groups: tuple[str, ...], observations: Observations, actions: Actions
 ) -> PolicyModule:
-    """Return a policy as one function of arrays.
-
-    Args:
-        model: rsl_rl's.
-        groups: the observation groups that it reads.
-        observations: converts them.
-        actions: converts what the model outputs.
-
-    Raises:
-        UsageError: the model's class cannot be exported.
-    """
+    """Return a policy, whose model reads these groups, as one function of arrays."""
     try:
         function = ExportedModel(model, groups, observations, actions)
     except (AttributeError, NotImplementedError, TypeError) as error:

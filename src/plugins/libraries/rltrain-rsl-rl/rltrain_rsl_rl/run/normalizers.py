@@ -17,10 +17,7 @@ from rltrain_torch.moments import Moments, pool_moments
 
 
 class PooledNormalization(EmpiricalNormalization):
-    """rsl_rl's normalizer, which collects data until `NormalizerPool.pool` merges it.
-
-    Its state has the names that rsl_rl uses.
-    """
+    """rsl_rl's normalizer, which collects data until `NormalizerPool.pool` merges it."""
 
     pending: list[torch.Tensor] | None = None
     """Data of this rank that is not merged yet, each of shape (B, *shape)."""

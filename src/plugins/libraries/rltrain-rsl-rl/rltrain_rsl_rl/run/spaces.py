@@ -1,4 +1,4 @@
-"""What lies between a suite's spaces and rsl_rl's models: observation groups, and actions."""
+"""What lies between a suite's spaces and rsl_rl's models: observations, images, and actions."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from typing import Any
 
 import torch
 from gymnasium.spaces import Box, Dict, Space
+from rsl_rl.models import CNNModel
+from rsl_rl.modules import HiddenState
 from tensordict import TensorDict
 from torch import nn
 
 from rltrain.errors import UsageError
 from rltrain_adapters import is_image
+
+_ENCODERS = ("CNNModel", "rsl_rl.models.CNNModel", "rsl_rl.models.cnn_model.CNNModel")
+"""Names of rsl_rl's class in users' files, with a dot for a colon."""
 
 
 class Observations:
@@ -20,14 +25,11 @@ class Observations:
     The members of a `Dict` space are rsl_rl's observation groups; a `Box` is the group "policy".
     They become float32, except for uint8 images. Images get their channels first, as rsl_rl's
     convolutions expect them. If options name the group "actor", as mjlab's do, rsl_rl sees "policy"
-    by that name: models and functions of a user's own read it.
-
-    Attributes:
-        spaces: the groups, by rsl_rl's name.
+    by that name: models and functions of a user's own read it. `spaces` has the groups by rsl_rl's
+    names; `sets` is rsl_rl's option `obs_groups`.
     """
 
     def __init__(self, space: Space[Any], sets: Mapping[str, Iterable[str]] | None = None) -> None:
-        """Check the space; `sets` is rsl_rl's option `obs_groups`."""
         groups = space.spaces if isinstance(space, Dict) else {"policy": space}
         wrong = next((name for name, group in groups.items() if not isinstance(group, Box)), None)
         if wrong is not None:
@@ -74,29 +76,19 @@ class Actions(nn.Module):
     """Converts a policy's output to a suite's actions.
 
     If an action has two finite bounds, the output is clamped to [-1, 1] and mapped to them, so that
-    0 is the middle of the range. If a bound is infinite, the output is not scaled.
-
-    Attributes:
-        size: size of an action in rsl_rl.
-        shape: shape of an action in the suite.
-        low: what the output is clamped to, from below, shape (size,).
-        high: from above.
-        scale: what the output is then multiplied with.
-        offset: what is then added.
+    0 is the middle of the range. If a bound is infinite, the output is not scaled. `clip` is a
+    bound to which the output is clamped first. Tensors have the shape (size,); an action in the
+    suite has `shape`.
     """
 
     low: torch.Tensor
+    """What the output is clamped to, from below; `high` from above."""
     high: torch.Tensor
     scale: torch.Tensor
+    """What the output is then multiplied with; then `offset` is added."""
     offset: torch.Tensor
 
     def __init__(self, space: Space[Any], clip: float | None = None) -> None:
-        """Check the space.
-
-        Args:
-            space: of one environment's actions.
-            clip: bound to which the output is clamped first.
-        """
         super().__init__()
         if not isinstance(space, Box):
             raise UsageError(
@@ -131,3 +123,38 @@ class Actions(nn.Module):
         bounds = {name: limit * self.scale + self.offset for name, limit in limits.items()}
         numbers |= {name: bound for name, bound in bounds.items() if bound.isfinite().any()}
         return {name: number.tolist() for name, number in numbers.items()}
+
+
+def in_unit_range(x: torch.Tensor) -> torch.Tensor:
+    """Return bytes divided by 255, and anything else unchanged."""
+    return x / 255 if x.dtype == torch.uint8 else x
+
+
+class ByteCNNModel(CNNModel):
+    """rsl_rl's model with image encoders, which also reads uint8 images, divided by 255.
+
+    Its parameters have the names of rsl_rl's own class, so the checkpoints are interchangeable.
+    """
+
+    def get_latent(
+        self,
+        obs: TensorDict,
+        masks: torch.Tensor | None = None,
+        hidden_state: HiddenState = None,
+    ) -> torch.Tensor:
+        """Return the concatenated vectors and encoded images, shape (B, D)."""
+        groups = {name: obs[name] for name in (*self.obs_groups, *self.obs_groups_2d)}
+        read = {name: in_unit_range(x) for name, x in groups.items()}
+        if not self.obs_groups:  # Images only, which rsl_rl's own model supports from 5.4.1 on.
+            return torch.cat([self.cnns[name](read[name]) for name in self.obs_groups_2d], dim=-1)
+        latent: torch.Tensor = super().get_latent(
+            TensorDict(read, batch_size=obs.batch_size), masks, hidden_state
+        )
+        return latent
+
+
+def use_byte_models(options: Mapping[str, Any]) -> None:
+    """Replace rsl_rl's class by `ByteCNNModel` in the options, in place."""
+    for part in options.values():
+        if isinstance(part, dict) and str(part.get("class_name")).replace(":", ".") in _ENCODERS:
+            part["class_name"] = ByteCNNModel

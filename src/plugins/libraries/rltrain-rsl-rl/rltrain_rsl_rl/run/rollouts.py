@@ -1,29 +1,70 @@
-"""Random network distillation on several ranks: intrinsic rewards as one rank would have them.
-
-rsl_rl divides each step's intrinsic rewards by the standard deviation that its normalizer has after
-that step, and pools the normalizer's statistics with three collectives in every step. The rewards
-are not read before the rollout is over. This module therefore collects them during the rollout,
-pools the moments of all steps in one collective, and then updates the normalizer step by step.
-"""
+"""Rollouts on several ranks: their storage, advantages and intrinsic rewards as of one rank."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import torch
 from rsl_rl.extensions import RandomNetworkDistillation
 from rsl_rl.modules import EmpiricalDiscountedVariationNormalization
+from rsl_rl.storage import RolloutStorage
 
 from rltrain.types import ProcessGroup
-from rltrain_rsl_rl.normalizers import PooledNormalization
-from rltrain_torch.moments import pool_moments
+from rltrain_rsl_rl.run.normalizers import PooledNormalization
+from rltrain_torch.moments import pool_moments, standardize
+
+
+class SharedStorage(RolloutStorage):
+    """A rollout storage that remembers its current mini-batch and knows the process group."""
+
+    group: ProcessGroup
+    standardizes: bool
+    """Whether the advantages of each mini-batch are standardized over all ranks."""
+    batch: RolloutStorage.Batch
+
+    @classmethod
+    def from_stock(cls, stock: RolloutStorage, group: ProcessGroup) -> SharedStorage:
+        """Return a storage that uses the buffers of rsl_rl's own, which may be very large."""
+        shared = cls.__new__(cls)
+        shared.__dict__.update(vars(stock))
+        shared.group, shared.standardizes = group, False
+        return shared
+
+    def mini_batch_generator(
+        self, num_mini_batches: int, num_epochs: int = 8
+    ) -> Iterator[RolloutStorage.Batch]:
+        """Yield shuffled mini-batches."""
+        return self._track(super().mini_batch_generator(num_mini_batches, num_epochs))
+
+    def recurrent_mini_batch_generator(
+        self, num_mini_batches: int, num_epochs: int = 8
+    ) -> Iterator[RolloutStorage.Batch]:
+        """Yield mini-batches of whole trajectories."""
+        return self._track(super().recurrent_mini_batch_generator(num_mini_batches, num_epochs))
+
+    def _track(self, batches: Iterable[RolloutStorage.Batch]) -> Iterator[RolloutStorage.Batch]:
+        for batch in batches:
+            if self.standardizes:
+                batch.advantages = standardize_over_ranks(self.group, batch.advantages)
+            self.batch = batch
+            yield batch
+
+
+@torch.no_grad()
+def standardize_over_ranks(group: ProcessGroup, x: torch.Tensor) -> torch.Tensor:
+    """Return `x` standardized by mean and standard deviation over all ranks. Collective."""
+    [moments] = pool_moments(group, [(x.reshape(-1), None)])
+    return standardize(x, moments)
 
 
 class RolloutNormalization(EmpiricalDiscountedVariationNormalization):
     """rsl_rl's normalizer of intrinsic rewards, which normalizes a whole rollout at once.
 
-    Its state has the names that rsl_rl uses.
+    rsl_rl divides each step's rewards by the standard deviation that its normalizer has after that
+    step, and pools the statistics with three collectives in every step. The rewards are not read
+    before the rollout is over. So they are collected, the moments of all steps are pooled in one
+    collective, and then the normalizer is updated step by step. Its state has rsl_rl's names.
     """
 
     def __init__(self, stock: EmpiricalDiscountedVariationNormalization) -> None:
@@ -72,21 +113,14 @@ class IntrinsicRewards:
         self._finished: torch.Tensor | None = None
 
     def step(self, added: torch.Tensor) -> None:
-        """Remember one step.
-
-        Args:
-            added: what rsl_rl added to the step's rewards, shape (num_envs,); zeros if there is a
-                normalizer.
-        """
+        """Remember what rsl_rl added to a step's rewards: zeros if there is a normalizer."""
         self._added.append(added)
         self._weights.append(self._rnd.weight)
 
     def finish_rollout(self, rewards: torch.Tensor, dones: torch.Tensor) -> None:
-        """Add the normalized intrinsic rewards, and count finished episodes. Collective.
+        """Add the normalized intrinsic rewards in place, and count finished episodes. Collective.
 
-        Args:
-            rewards: the rollout's rewards, shape (steps, num_envs, 1); changed in place.
-            dones: whether an episode ended, same shape.
+        The shape of rewards, and of whether an episode ended, is (steps, num_envs, 1).
         """
         intrinsic = torch.stack(self._added)
         if self._normalizer is not None:

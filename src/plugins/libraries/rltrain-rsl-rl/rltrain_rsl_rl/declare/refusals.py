@@ -13,8 +13,8 @@ from rltrain.config import RunConfig
 from rltrain.options import flatten, get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
-from rltrain_rsl_rl.migrations import upgrade_options
-from rltrain_rsl_rl.options import (
+from rltrain_rsl_rl.declare.older import upgrade_options
+from rltrain_rsl_rl.declare.options import (
     DISTILLATION_NAMES,
     MODELS,
     PPO_NAMES,
@@ -26,22 +26,30 @@ CLASS_NAMES = {"ppo": PPO_NAMES, "distillation": DISTILLATION_NAMES}
 """By `--algorithm`, the values of algorithm.class_name."""
 
 
+def _option(config: RunConfig, key: str) -> Any:
+    return get_dotted(config.agent, key, None)
+
+
 def _class_name(config: RunConfig) -> Any:
-    return get_dotted(config.agent, "algorithm.class_name", None)
+    return _option(config, "algorithm.class_name")
+
+
+def _class(config: RunConfig, model: str) -> str:
+    return class_of(upgrade_options(config.agent).get(model) or {}, "MLPModel")
+
+
+def _classes(config: RunConfig) -> set[str]:
+    return {_class(config, model) for model in ("actor", "critic")}
 
 
 def _not_found(model: str, config: RunConfig, task: TaskInfo) -> bool:
     """Return whether a model's class is in a module that is not there."""
-    name = get_dotted(config.agent, f"{model}.class_name", None)
+    name = _option(config, f"{model}.class_name")
     if not isinstance(name, str) or not re.search("[.:]", name):
         return False
     top = re.split("[.:]", name)[0]
-    # To look for a top-level module imports nothing.
+    # To find a top-level module imports nothing.
     return top not in sys.modules and importlib.util.find_spec(top) is None
-
-
-def _no_continuous_actions(config: RunConfig, task: TaskInfo) -> bool:
-    return task.action != "continuous"
 
 
 def _unknown_algorithm(config: RunConfig, task: TaskInfo) -> bool:
@@ -53,25 +61,11 @@ def _another_algorithm(config: RunConfig, task: TaskInfo) -> bool:
     return not _unknown_algorithm(config, task) and _class_name(config) not in own
 
 
-def _lacks(agent: Mapping[str, Any], *models: str) -> bool:
-    return not all(isinstance(agent.get(model), Mapping) for model in models)
-
-
 def _no_models(config: RunConfig, task: TaskInfo) -> bool:
-    agent = upgrade_options(config.agent)
-    return _class_name(config) in PPO_NAMES and _lacks(agent, "actor", "critic")
-
-
-def _no_student(config: RunConfig, task: TaskInfo) -> bool:
-    agent = upgrade_options(config.agent)
-    return _class_name(config) in DISTILLATION_NAMES and (
-        _lacks(agent, "student", "teacher")
-        or not get_dotted(agent, "student.distribution_cfg", None)
-    )
-
-
-def _no_teacher(config: RunConfig, task: TaskInfo) -> bool:
-    return _class_name(config) in DISTILLATION_NAMES and config.checkpoint is None
+    agent, distils = upgrade_options(config.agent), _class_name(config) in DISTILLATION_NAMES
+    models = ("student", "teacher") if distils else ("actor", "critic")
+    lacks = not all(isinstance(agent.get(model), Mapping) for model in models)
+    return lacks or (distils and not get_dotted(agent, "student.distribution_cfg", None))
 
 
 def _batch_normalization(config: RunConfig, task: TaskInfo) -> bool:
@@ -79,7 +73,7 @@ def _batch_normalization(config: RunConfig, task: TaskInfo) -> bool:
     kinds = [
         value
         for model in MODELS
-        for key, value in flatten(get_dotted(config.agent, f"{model}.cnn_cfg", None) or {})
+        for key, value in flatten(_option(config, f"{model}.cnn_cfg") or {})
         if key.rpartition(".")[2] == "norm"
     ]
     return config.on_several_ranks and any("batch" in kind for kind in kinds)
@@ -103,10 +97,6 @@ def _image_groups(config: RunConfig, task: TaskInfo) -> dict[str, list[bool]]:
     }
 
 
-def _class(config: RunConfig, model: str) -> str:
-    return class_of(upgrade_options(config.agent).get(model) or {}, "MLPModel")
-
-
 def _images_for_vectors(config: RunConfig, task: TaskInfo) -> bool:
     return any(
         any(images) and _class(config, name) in ("MLPModel", "RNNModel")
@@ -115,46 +105,29 @@ def _images_for_vectors(config: RunConfig, task: TaskInfo) -> bool:
     )
 
 
-def _images_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
-    kinds = {_class(config, model) for model in ("actor", "critic")}
-    return kinds == {"CNNModel", "RNNModel"}
-
-
-def _normalizes_images(config: RunConfig, task: TaskInfo) -> bool:
-    return any(
-        all(images) and get_dotted(config.agent, f"{name}.obs_normalization", False)
-        for name, images in _image_groups(config, task).items()
-    )
-
-
-def _rnd_of_images(config: RunConfig, task: TaskInfo) -> bool:
-    return any(_image_groups(config, task).get("rnd_state", []))
-
-
 def _no_encoder_to_share(config: RunConfig, task: TaskInfo) -> bool:
-    shared = bool(get_dotted(config.agent, "algorithm.share_cnn_encoders", False))
-    return shared and any(_class(config, model) != "CNNModel" for model in ("actor", "critic"))
+    return bool(_option(config, "algorithm.share_cnn_encoders")) and _classes(config) != {
+        "CNNModel"
+    }
 
 
 def _symmetric_and_recurrent(config: RunConfig, task: TaskInfo) -> bool:
-    symmetric = bool(get_dotted(config.agent, "algorithm.symmetry_cfg", None))
-    return symmetric and any(_class(config, model) == "RNNModel" for model in ("actor", "critic"))
+    return bool(_option(config, "algorithm.symmetry_cfg")) and "RNNModel" in _classes(config)
 
 
 def _half_precision_memory(config: RunConfig, task: TaskInfo) -> bool:
-    half = get_dotted(config.agent, "algorithm.use_mixed_precision", False)
+    half = bool(_option(config, "algorithm.use_mixed_precision"))
     distils = _class_name(config) in DISTILLATION_NAMES
-    return bool(half) and distils and _class(config, "student") == "RNNModel"
+    return half and distils and _class(config, "student") == "RNNModel"
 
 
 REFUSALS = (
     Refusal(
         "discrete actions",
-        _no_continuous_actions,
+        lambda config, task: task.action != "continuous",
         "rsl_rl has no categorical distribution: its policies have continuous actions only.",
         "choose a variant of the task with continuous actions, such as "
-        "rltrain/CartPoleContinuous-v1 for "
-        "CartPole-v1, or --library rl_games or skrl.",
+        "rltrain/CartPoleContinuous-v1 for CartPole-v1, or --library rl_games or skrl.",
     ),
     *(
         Refusal(
@@ -183,25 +156,18 @@ REFUSALS = (
         "algorithm.class_name",
     ),
     Refusal(
-        "options without actor and critic",
+        "options without the algorithm's models",
         _no_models,
-        "rsl_rl 5 reads its models from `actor` and `critic`. From the older `policy`, the classes "
-        "ActorCritic and ActorCriticRecurrent can be converted.",
+        "rsl_rl 5 reads its models from `actor` and `critic`, or from `student` and `teacher`. A "
+        "student needs distribution_cfg, whose standard deviation is logged. From the older "
+        "`policy`, the classes ActorCritic, StudentTeacher and those with Recurrent can be "
+        "converted.",
         "give an agent config that has them, in the format of rsl_rl 5.",
         "policy.class_name",
     ),
     Refusal(
-        "distillation without a student",
-        _no_student,
-        "rsl_rl 5 reads its models from `student` and `teacher`, and logs the standard deviation "
-        "of the student's actions, which needs student.distribution_cfg. From the older `policy`, "
-        "the classes StudentTeacher and StudentTeacherRecurrent can be converted.",
-        "give an agent config that has all of them.",
-        "policy.class_name",
-    ),
-    Refusal(
         "distillation without a teacher",
-        _no_teacher,
+        lambda config, task: _class_name(config) in DISTILLATION_NAMES and not config.checkpoint,
         "A student learns from a trained teacher.",
         "give --checkpoint with a checkpoint of PPO on this task, whose actor becomes the teacher.",
     ),
@@ -219,21 +185,15 @@ REFUSALS = (
         "give class_name=CNNModel with a cnn_cfg, or other groups in obs_groups.",
     ),
     Refusal(
-        "CNNModel beside a recurrent model",
-        _images_and_recurrent,
+        "CNNModel with a recurrent model",
+        lambda config, task: _classes(config) == {"CNNModel", "RNNModel"},
         "if one model is recurrent, mini-batches consist of trajectories, which a CNNModel cannot "
         "read.",
         "give neither of them class_name=RNNModel.",
     ),
     Refusal(
-        "obs_normalization of images",
-        _normalizes_images,
-        "a model reads images only, which rsl_rl does not normalize.",
-        "give obs_normalization=false.",
-    ),
-    Refusal(
         "random network distillation of images",
-        _rnd_of_images,
+        lambda config, task: any(_image_groups(config, task).get("rnd_state", [])),
         "its networks read vectors, and obs_groups.rnd_state has an image.",
         "give obs_groups.rnd_state groups that are vectors, or algorithm.rnd_cfg=null.",
     ),

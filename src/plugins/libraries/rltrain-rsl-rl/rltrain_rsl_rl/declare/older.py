@@ -1,9 +1,7 @@
 """Options written for another version of rsl_rl than the installed one. Does not import rsl_rl.
 
-Options for rsl_rl 3 and 4 are converted to those of version 5. Isaac Lab 2 ships options with one
-`policy` for actor and critic, or for student and teacher; its betas for version 3 say of each model
-whether it is stochastic. Options that are newer than the installed version are refused, unless they
-are off.
+Options for rsl_rl 3, which Isaac Lab 2 ships, and 4 are converted to those of version 5. Options
+that are newer than the installed version are refused, unless they are off.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ from packaging.version import Version
 
 from rltrain.errors import UsageError
 from rltrain.options import get_dotted
-from rltrain_rsl_rl.options import MODELS, POLICIES, class_of
+from rltrain_rsl_rl.declare.options import MODELS, POLICIES, class_of
 
 _PPO, _DISTILLATION = ("actor", "critic"), ("student", "teacher")
 MODELS_OF = {
@@ -101,12 +99,9 @@ def upgrade_options(agent: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_supported(agent: Mapping[str, Any]) -> None:
-    """Check that the installed rsl_rl knows all of the options.
+    """Check that the installed rsl_rl knows all of the options that `upgrade_options` returned.
 
     rsl_rl itself would fail on every rank with an unexpected keyword, or ignore the option.
-
-    Args:
-        agent: what `upgrade_options` returned.
     """
     for prefix, _, key, name in _newer_options(agent):
         option = f"{prefix}{key}={name}" if key == "class_name" else f"{prefix}{key}"
@@ -121,9 +116,8 @@ def check_supported(agent: Mapping[str, Any]) -> None:
 def _newer_options(agent: Mapping[str, Any]) -> Iterator[tuple[str, Any, str, str]]:
     """Yield the options of `ADDED_IN` that the installed rsl_rl does not know.
 
-    Yields:
-        What comes before the key as the user writes it, the mapping that has the key, the key, and
-        its name in `ADDED_IN`.
+    Each is what comes before the key as the user writes it, the mapping that has the key, the key,
+    and its name in `ADDED_IN`.
     """
     installed = Version(version("rsl-rl-lib"))
     sections = ("algorithm", *(f"{model}.distribution_cfg" for model in POLICIES))

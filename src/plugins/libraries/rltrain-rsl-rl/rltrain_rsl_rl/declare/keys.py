@@ -1,7 +1,7 @@
 """The keys that the installed rsl_rl takes, read from its sources. Does not import rsl_rl.
 
 rsl_rl passes sections of a file to its classes, which fail with an unexpected keyword on every
-rank. What this plugin knows of other versions and classes is left to `migrations` and `options`.
+rank. What this plugin knows of other versions and classes is left to `older` and `options`.
 """
 
 from __future__ import annotations
@@ -12,10 +12,9 @@ from typing import Any
 from rltrain.options import get_dotted
 from rltrain.specs import Keys
 from rltrain_adapters.sources import parameters
-from rltrain_rsl_rl.migrations import ADDED_IN, MODELS_OF, NOISE_KEYS, POLICY_KEYS
-from rltrain_rsl_rl.options import DISTILLATION_NAMES, MODELS, PPO_NAMES, class_of
-from rltrain_rsl_rl.unread import unread
-from rltrain_rsl_rl.words import is_of_rsl_rl
+from rltrain_rsl_rl.declare.older import ADDED_IN, MODELS_OF, NOISE_KEYS, POLICY_KEYS
+from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, MODELS, PPO_NAMES, class_of, unread
+from rltrain_rsl_rl.declare.words import is_of_rsl_rl
 
 _STD = "distribution.std_param.data", "distribution.log_std_param.data"
 RESTORED = {
@@ -120,12 +119,9 @@ def _parameters(module: str, *names: str) -> dict[str, bool]:
 
 
 def _taken(section: str, made: str, own: tuple[str, ...]) -> dict[str, Keys]:
-    """Return the keys of a section that a class of rsl_rl is made with; none if it is not found.
+    """Return the keys of a section that a class of rsl_rl, `made`, takes; none if it is not found.
 
-    Args:
-        section: the dotted key of the section.
-        made: the module and the class.
-        own: what is handled by this plugin, or by rsl_rl before it makes the class.
+    This plugin, or rsl_rl before it makes the class, handles the keys `own`.
     """
     module, _, name = made.partition(":")
     taken = _parameters(module, name)

@@ -1,7 +1,7 @@
 """Workarounds for bugs of rsl_rl and for differences between its versions, 5.0.1 to 5.5.
 
 Isaac Lab 3 pins 5.0.1, later 5.4.1; mjlab pins 5.4.2. Each workaround names the versions that need
-it. Remove it when the oldest supported version does not. Options are handled in `migrations`.
+it. Remove it when the oldest supported version does not. Options are handled in `declare/older.py`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from rsl_rl.extensions import RandomNetworkDistillation
 from rsl_rl.storage import RolloutStorage
 from tensordict import TensorDict
 
-from rltrain_rsl_rl.options import MODELS
+from rltrain_rsl_rl.declare.options import MODELS
 
 RAW = "_raw_"
 

@@ -1,8 +1,9 @@
-"""rsl_rl's trained models as they act: the actor of PPO, or the student of distillation."""
+"""Inference with rsl_rl's trained models: the actor of PPO, or the student of distillation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,16 +12,15 @@ from rsl_rl.utils import resolve_callable
 from rltrain.errors import UsageError, fitting
 from rltrain.options import get_dotted
 from rltrain.policy import PolicyModule
-from rltrain_rsl_rl.images import use_byte_models
-from rltrain_rsl_rl.migrations import check_supported, upgrade_options
-from rltrain_rsl_rl.module import export
-from rltrain_rsl_rl.older import upgrade_checkpoint
-from rltrain_rsl_rl.options import (
+from rltrain_rsl_rl.declare.older import check_supported, upgrade_options
+from rltrain_rsl_rl.declare.options import (
     DISTILLATION_NAMES,
     set_observation_groups,
     without_options_of_other_classes,
 )
-from rltrain_rsl_rl.spaces import Actions, Observations
+from rltrain_rsl_rl.policy.export import export
+from rltrain_rsl_rl.run.checkpoints import upgrade_checkpoint
+from rltrain_rsl_rl.run.spaces import Actions, Observations, use_byte_models
 from rltrain_torch.policy import array_info, read_checkpoint
 
 if TYPE_CHECKING:
@@ -31,11 +31,8 @@ class RslRlPolicy:
     """One of rsl_rl's models between a suite's observations and actions.
 
     It acts as in a rollout, but in evaluation mode, as rsl_rl's own `get_inference_policy` does:
-    batch normalization uses its running statistics, and a compiled model is not compiled.
-
-    Attributes:
-        groups: the suite's names of the observation groups that the model reads.
-        model: rsl_rl's model, which holds the recurrent state.
+    batch normalization uses its running statistics, and a compiled model is not compiled. The model
+    holds the recurrent state. `groups` are the suite's names of the groups that it reads.
     """
 
     def __init__(
@@ -44,7 +41,7 @@ class RslRlPolicy:
         self.model = model
         self.groups = tuple(map(observations.of_suite, groups))
         self._read, self._observations = groups, observations
-        self._actions = actions
+        self._actions, self._device = actions, str(actions.low.device)
 
     @torch.no_grad()
     def act(self, observations: Any, deterministic: bool = True) -> torch.Tensor:
@@ -64,19 +61,9 @@ class RslRlPolicy:
         """Return the model as one function; see `rltrain.policy.Policy`."""
         return export(self.model, self._read, self._observations, self._actions)
 
-    @property
-    def _device(self) -> str:
-        return str(self._actions.low.device)
-
 
 def load_policy(session: Session) -> RslRlPolicy:
-    """Load the policy of a session's checkpoint; see the hook `rltrain_load_policy`.
-
-    The checkpoint is one of this adapter, or of rsl_rl's own runner, from version 1 on.
-
-    Raises:
-        UsageError: the checkpoint does not fit the options or the task.
-    """
+    """Load the policy of a session's checkpoint, by this adapter or rsl_rl 1 or later."""
     config, device = session.config, session.world.device
     assert session.checkpoint is not None, "the caller names a checkpoint"
     sets = config.agent.get("obs_groups")
@@ -84,10 +71,15 @@ def load_policy(session: Session) -> RslRlPolicy:
     actions = Actions(session.env.single_action_space, config.agent.get("clip_actions"))
     role, options = _policy_options(config.agent, observations)
     groups = tuple(dict.fromkeys(options["obs_groups"][role]))
-    weights = _weights(session, role)
+    weights = _weights(session.checkpoint, role, device, config.trust)
+    infos = map(array_info, observations.spaces.values())
     with fitting(session.checkpoint):
         model_class = resolve_callable(options[role].pop("class_name"))
-        example = observations.convert(_blank(observations), "cpu")
+        blank = {
+            name: torch.zeros(1, *group.shape, dtype=getattr(torch, group.dtype))
+            for name, group in zip(observations.spaces, infos, strict=True)
+        }
+        example = observations.convert(blank, "cpu")
         model = model_class(example, options["obs_groups"], role, actions.size, **options[role])
     with fitting(session.checkpoint):
         model.load_state_dict(weights)
@@ -118,33 +110,14 @@ def _policy_options(
     return role, options
 
 
-def _weights(session: Session, role: str) -> Mapping[str, torch.Tensor]:
-    """Return the acting model's part of the session's checkpoint."""
-    path = session.checkpoint
-    assert path is not None, "the caller names a checkpoint"
-    state = upgrade_checkpoint(read_checkpoint(path, session.world.device, session.config.trust))
-    key = f"{role}_state_dict"
-    if key in state:
-        weights: Mapping[str, torch.Tensor] = state[key]
-        return weights
-    if "actor_state_dict" in state:  # From which a distillation may be trained.
+def _weights(path: Path, role: str, device: str, trusted: bool) -> Mapping[str, torch.Tensor]:
+    """Return the acting model's part of a checkpoint."""
+    state, key = upgrade_checkpoint(read_checkpoint(path, device, trusted)), f"{role}_state_dict"
+    if key not in state:
         raise UsageError(
-            f"--checkpoint {path}: holds an actor of PPO, but these are the agent options of a "
-            "distillation. Give those of the run that wrote it."
+            f"--checkpoint {path}: holds {', '.join(map(str, state)) or 'nothing'}, but no {key}, "
+            "which these agent options need. Give a checkpoint of rsl_rl, and the agent options of "
+            "the run that wrote it."
         )
-    what = "holds a student, but these are the agent options of a PPO"
-    if "student_state_dict" not in state:
-        what = f"is not one of rsl_rl: it holds {', '.join(map(str, state)) or 'nothing'}"
-    raise UsageError(
-        f"--checkpoint {path}: {what}. Give a checkpoint of rsl_rl, and the agent options of the "
-        "run that wrote it."
-    )
-
-
-def _blank(observations: Observations) -> dict[str, torch.Tensor]:
-    """Return zeros in the shapes of one environment's observations."""
-    groups = {name: array_info(space) for name, space in observations.spaces.items()}
-    return {
-        name: torch.zeros(1, *group.shape, dtype=getattr(torch, group.dtype))
-        for name, group in groups.items()
-    }
+    weights: Mapping[str, torch.Tensor] = state[key]
+    return weights

@@ -1,21 +1,19 @@
-"""rsl_rl's PPO on the ranks of a session."""
+"""rsl_rl's PPO and distillation on the ranks of a session."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
-from rsl_rl.algorithms import PPO
+from rsl_rl.algorithms import PPO, Distillation
 from tensordict import TensorDict
 
-from rltrain.errors import UsageError
 from rltrain.types import GradientSync, ProcessGroup
-from rltrain_rsl_rl.normalizers import NormalizerPool
-from rltrain_rsl_rl.rnd import IntrinsicRewards
-from rltrain_rsl_rl.storage import SharedStorage, standardize_over_ranks
-from rltrain_rsl_rl.upstream import (
+from rltrain_rsl_rl.run.normalizers import NormalizerPool
+from rltrain_rsl_rl.run.rollouts import IntrinsicRewards, SharedStorage, standardize_over_ranks
+from rltrain_rsl_rl.run.upstream import (
+    RAW,
     CompileFallback,
     predictor_loss,
     restore_learning_rate,
@@ -31,19 +29,52 @@ _MIN_LEARNING_RATE, _MAX_LEARNING_RATE = 1e-5, 1e-2
 """Bounds of rsl_rl's adaptive learning rate."""
 
 
-class SessionPPO(PPO, CompileFallback):
+class _SessionAlgorithm:
+    """Comes before rsl_rl's algorithm in the bases of a class."""
+
+    MODELS: tuple[str, ...]
+    TRAINED: tuple[str, ...]
+    """Those of the models that the optimizer steps."""
+
+    normalizers: NormalizerPool
+    gradient_sync: GradientSync
+    parameters: list[torch.nn.Parameter]
+
+    def wrap_models(self, session: Session) -> None:
+        """Pool the models' normalizers, and broadcast the models from rank 0. Collective."""
+        self.normalizers = NormalizerPool(session.group)
+        for name in self.MODELS:
+            model = getattr(self, RAW + name)
+            self.normalizers.replace_in(model)
+            setattr(self, RAW + name, session.wrap_model(model, name))
+        models = [x for name in self.TRAINED for x in getattr(self, RAW + name).parameters()]
+        # Each parameter once: actor and critic may share encoders.
+        self.parameters = [item for item in dict.fromkeys(models) if item.requires_grad]
+
+    def broadcast_parameters(self) -> None:
+        """Do nothing: `session.wrap_model` has already broadcast the models."""
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the state of this rank that an exact resume needs and rsl_rl does not save."""
+        return {name: getattr(self, name).get_hidden_state() for name in self.MODELS}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `get_state` returned."""
+        for name in self.MODELS:
+            getattr(self, name).reset(hidden_state=state[name])
+
+
+class SessionPPO(_SessionAlgorithm, PPO, CompileFallback):
     """rsl_rl's PPO with gradients, statistics and schedules of all ranks."""
 
-    _raw_actor: torch.nn.Module
-    _raw_critic: torch.nn.Module
+    MODELS = TRAINED = ("actor", "critic")
+
     group: ProcessGroup
     storage: SharedStorage
     rnd: Any
     schedule: str
     learning_rate: float
     normalize_advantage_per_mini_batch: bool
-    gradient_sync: GradientSync
-    parameters: list[torch.nn.Parameter]
     rnd_sync: GradientSync
     rnd_parameters: list[torch.nn.Parameter]
     padded_losses: list[torch.Tensor]
@@ -53,22 +84,10 @@ class SessionPPO(PPO, CompileFallback):
     """Whether this class adapts the learning rate instead of rsl_rl."""
 
     def connect(self, session: Session, compile_mode: str | None) -> None:
-        """Broadcast the models from rank 0 and create the gradient syncs. Collective.
-
-        Args:
-            session: this rank's session.
-            compile_mode: rsl_rl's `torch_compile_mode`.
-        """
+        """Broadcast the models from rank 0 and create the gradient syncs. Collective."""
         self.group = session.group
-        self.normalizers = NormalizerPool(session.group)
-        self.normalizers.replace_in(self._raw_actor)
-        self.normalizers.replace_in(self._raw_critic)
-        self._raw_actor = session.wrap_model(self._raw_actor, "actor")
-        self._raw_critic = session.wrap_model(self._raw_critic, "critic")
+        self.wrap_models(session)
         self.compile(compile_mode)
-        models = chain(self._raw_actor.parameters(), self._raw_critic.parameters())
-        # Each parameter once: actor and critic may share encoders.
-        self.parameters = [item for item in dict.fromkeys(models) if item.requires_grad]
         self._share_schedules(skips=session.config.on_nonfinite == "skip")
         number = torch.zeros((), device=session.world.device)
         divergence = [number] if self.adapts else []
@@ -95,8 +114,7 @@ class SessionPPO(PPO, CompileFallback):
     def _share_schedules(self, skips: bool) -> None:
         """Replace what rsl_rl computes from one rank's mini-batches, or inefficiently.
 
-        Args:
-            skips: whether updates may be left out: they adapt no learning rate.
+        If updates may be left out (`skips`), those adapt no learning rate.
         """
         self.storage = SharedStorage.from_stock(self.storage, self.group)
         if self.is_multi_gpu or skips:
@@ -157,9 +175,6 @@ class SessionPPO(PPO, CompileFallback):
         if averaged:
             self._adapt_learning_rate(float(averaged[0]))
 
-    def broadcast_parameters(self) -> None:
-        """Do nothing: `session.wrap_model` has already broadcast the models."""
-
     @torch.no_grad()
     def _divergence(self) -> torch.Tensor:
         """Return the mean KL divergence of this rank's mini-batch."""
@@ -210,39 +225,56 @@ class SessionPPO(PPO, CompileFallback):
         self, loaded_dict: dict[str, Any], load_cfg: dict[str, Any] | None, strict: bool
     ) -> bool:
         """Load models and optimizers, as rsl_rl does."""
-        if "student_state_dict" in loaded_dict:
-            raise UsageError(
-                "holds a student and its teacher, which --algorithm distillation continues with. "
-                "Give a checkpoint of PPO."
-            )
         loads_iteration = bool(super().load(loaded_dict, load_cfg, strict))
         restore_learning_rate(self)
         return loads_iteration
 
-    def extra_metrics(self) -> dict[str, float | tuple[float, float]]:
-        """Return metrics of the last iteration that rsl_rl does not log."""
-        return self.intrinsic.metrics() if self.intrinsic is not None else {}
-
-    def counters(self) -> dict[str, int]:
-        """Return counters that are equal on all ranks and that rsl_rl does not save."""
-        return {"rnd_update_counter": self.rnd.update_counter} if self.rnd else {}
-
-    def set_counters(self, counters: Mapping[str, int]) -> None:
-        """Restore what `counters` returned."""
-        if self.rnd:
-            self.rnd.update_counter = counters.get("rnd_update_counter", 0)
-
     def get_state(self) -> dict[str, Any]:
-        """Return the state of this rank that an exact resume needs and rsl_rl does not save."""
-        return {
-            "actor": self.actor.get_hidden_state(),
-            "critic": self.critic.get_hidden_state(),
-            "intrinsic": self.intrinsic.get_state() if self.intrinsic is not None else None,
-        }
+        """Return the models' hidden states, and the state of intrinsic rewards."""
+        intrinsic = self.intrinsic.get_state() if self.intrinsic is not None else None
+        return {**super().get_state(), "intrinsic": intrinsic}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Restore what `get_state` returned."""
-        self.actor.reset(hidden_state=state["actor"])
-        self.critic.reset(hidden_state=state["critic"])
+        super().set_state(state)
         if self.intrinsic is not None and state["intrinsic"] is not None:
             self.intrinsic.set_state(state["intrinsic"])
+
+
+class SessionDistillation(_SessionAlgorithm, Distillation, CompileFallback):
+    """rsl_rl's distillation of a teacher into a student, with gradients of all ranks.
+
+    Every mini-batch is one step of a rank's environments, so the mean over ranks is the mean over
+    all rows.
+    """
+
+    MODELS = ("student", "teacher")
+    TRAINED = ("student",)
+
+    def connect(self, session: Session, compile_mode: str | None) -> None:
+        """Broadcast the models from rank 0 and create the gradient sync. Collective."""
+        self.wrap_models(session)
+        self.compile(compile_mode)
+        self.gradient_sync = session.gradient_sync(self.parameters)
+        if not self.is_multi_gpu:
+            check_alone(self.optimizer, self.gradient_sync, self.parameters)
+        watch_optimizer(session, self.optimizer)
+
+    def update(self) -> dict[str, float]:
+        """Learn from the rollout and return the mean losses. Collective."""
+        losses: dict[str, float] = super().update()
+        self.normalizers.pool()
+        return losses
+
+    def reduce_parameters(self) -> None:
+        """Average the gradients over ranks. rsl_rl calls it after each backward pass."""
+        synchronize(self.gradient_sync, self.parameters)
+
+    def get_state(self) -> dict[str, Any]:
+        """Return the models' hidden states, and those at the beginning of the last rollout."""
+        return {**super().get_state(), "last": self.last_hidden_states}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Restore what `get_state` returned."""
+        super().set_state(state)
+        self.last_hidden_states = state["last"]

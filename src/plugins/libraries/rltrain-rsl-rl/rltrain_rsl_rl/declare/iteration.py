@@ -10,8 +10,8 @@ from rltrain.errors import UsageError
 from rltrain.options import get_dotted
 from rltrain.types import Iteration
 from rltrain_adapters import get_positive_int
-from rltrain_rsl_rl.migrations import check_supported, upgrade_options
-from rltrain_rsl_rl.options import DISTILLATION_NAMES, class_of
+from rltrain_rsl_rl.declare.older import check_supported, upgrade_options
+from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, class_of
 
 MINI_BATCHES = 4
 """rsl_rl's default for `algorithm.num_mini_batches`."""
@@ -20,9 +20,8 @@ MINI_BATCHES = 4
 def iteration(config: RunConfig) -> Iteration:
     """Return the size and number of a run's iterations.
 
-    Raises:
-        UsageError: the mini-batches do not divide a rank's batch, so rsl_rl would ignore the rest;
-            or the installed rsl_rl is too old for an option.
+    Mini-batches must divide a rank's batch, of which rsl_rl would ignore the rest, and the
+    installed rsl_rl must not be too old for an option.
     """
     agent = upgrade_options(config.agent)
     check_supported(agent)
@@ -36,7 +35,7 @@ def iteration(config: RunConfig) -> Iteration:
 def _mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> int:
     """Return the number of mini-batches; they must divide a rank's batch."""
     count = get_positive_int(agent, "algorithm.num_mini_batches", MINI_BATCHES)
-    recurrent = any(_is_recurrent(agent, model) for model in ("actor", "critic"))
+    recurrent = "RNNModel" in (class_of(agent.get(x) or {}) for x in ("actor", "critic"))
     # Recurrent mini-batches consist of whole trajectories of some environments.
     rows = num_envs if recurrent else num_envs * steps
     if recurrent and num_envs == count:
@@ -47,17 +46,10 @@ def _mini_batches(agent: Mapping[str, Any], steps: int, num_envs: int) -> int:
         )
     if rows % count == 0:
         return count
-    batch = (
-        f"a rank's {num_envs} environments, whose whole trajectories form the mini-batches of a "
-        "recurrent policy"
-        if recurrent
-        else f"a rank's batch of {num_envs} environments x {steps} steps = {rows} rows"
-    )
+    batch = f"a rank's batch of {num_envs} environments x {steps} steps = {rows} rows"
+    if recurrent:
+        batch = f"a rank's {num_envs} environments, whose whole trajectories form the mini-batches"
     raise UsageError(
         f"agent.algorithm.num_mini_batches={count}: does not divide {batch}: {rows} / {count} "
         f"leaves {rows % count} over. Choose another number, or another --num-envs."
     )
-
-
-def _is_recurrent(agent: Mapping[str, Any], model: str) -> bool:
-    return class_of(agent.get(model) or {}) == "RNNModel"

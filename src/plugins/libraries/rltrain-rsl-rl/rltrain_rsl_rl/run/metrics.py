@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -14,10 +13,7 @@ from rltrain.errors import StopTraining
 from rltrain.records import Scalars
 
 if TYPE_CHECKING:
-    from rltrain.session import Session
-
-Metrics = Mapping[str, float | tuple[float, float]]
-"""Scalars by name: a number, or the pair (sum, count) of several numbers."""
+    from rltrain_rsl_rl.run.runner import SessionRunner
 
 _RECORDED_BY_CORE = ("Train/", "Perf/total_fps")
 """Prefixes of metrics that are dropped, since the core records them for all ranks."""
@@ -27,27 +23,12 @@ _PHASES = {"Perf/collection_time": "time/rollout", "Perf/learning_time": "time/u
 
 
 class SessionLogger(Logger):
-    """Passes the metrics of each iteration to the session; writes and prints nothing."""
+    """Passes the metrics of each iteration to the runner's session; writes and prints nothing."""
 
-    def __init__(
-        self,
-        session: Session,
-        extra_metrics: Callable[[], Metrics],
-        save: Callable[[str], None],
-        **arguments: Any,
-    ) -> None:
-        """Create the logger.
-
-        Args:
-            session: this rank's session.
-            extra_metrics: returns metrics of the last iteration that rsl_rl does not log.
-            save: saves a checkpoint under a name.
-            **arguments: those of rsl_rl's logger.
-        """
+    def __init__(self, runner: SessionRunner, **arguments: Any) -> None:
+        """Create the logger; the arguments are those of rsl_rl's."""
         super().__init__(**arguments)
-        self.session = session
-        self.extra_metrics = extra_metrics
-        self.save = save
+        self.runner = runner
 
     def init_logging_writer(self) -> None:
         """Create the writer on every rank, and store no git diff."""
@@ -68,21 +49,18 @@ class SessionLogger(Logger):
             first |= {name: last.pop(name) for name in [*last] if name not in first}
 
     def log(self, *, it: int, total_it: int, **metrics: Any) -> None:
-        """Record an iteration. Collective.
-
-        Args:
-            it: index of the iteration, from 0.
-            total_it: index at which training ends.
-            **metrics: those that rsl_rl passes.
-        """
+        """Record the iteration with index `it`, from 0; training ends at `total_it`. Collective."""
         with contextlib.redirect_stdout(io.StringIO()):
             super().log(it=it, total_it=total_it, **metrics)
-        values = {**self.writer.pop(), **self.extra_metrics()}
-        self.session.record(Scalars(iteration=it + 1, iterations=total_it, values=values))
-        if self.session.should_stop:
+        values: dict[str, float | tuple[float, float]] = {**self.writer.pop()}
+        if intrinsic := getattr(self.runner.alg, "intrinsic", None):
+            values |= intrinsic.metrics()
+        session = self.runner.session
+        session.record(Scalars(iteration=it + 1, iterations=total_it, values=values))
+        if session.should_stop:
             raise StopTraining
-        if self.session.should_save:
-            self.save(f"model_{it}.pt")
+        if session.should_save:
+            self.runner.save(f"model_{it}.pt")
 
 
 class Collector:

@@ -8,8 +8,8 @@ from typing import Any
 from rltrain.options import flatten, get_dotted
 from rltrain.specs import Words
 from rltrain_adapters.sources import compared_with, texts_in
-from rltrain_rsl_rl.migrations import ADDED_IN
-from rltrain_rsl_rl.options import DISTILLATION_NAMES, MODELS, PPO_NAMES
+from rltrain_rsl_rl.declare.older import ADDED_IN
+from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, MODELS, PPO_NAMES
 
 _UTILS = "rsl_rl.utils.utils"
 

@@ -11,19 +11,14 @@ from rsl_rl.env import VecEnv
 from tensordict import TensorDict
 
 from rltrain.errors import UsageError
-from rltrain_rsl_rl.spaces import Actions, Observations
+from rltrain_rsl_rl.run.spaces import Actions, Observations
 
 
 class RslRlEnv(VecEnv):
     """Adapts a `gymnasium.vector.VectorEnv` with SAME_STEP autoreset to rsl_rl's `VecEnv`.
 
-    `Observations` and `Actions` convert what goes through it.
-
-    Attributes:
-        num_envs: number of environments.
-        num_actions: size of an action.
-        device: device of observations, rewards and dones.
-        cfg: the suite's configuration object, or an empty mapping.
+    `Observations` and `Actions` convert what goes through it. `cfg` is the suite's configuration
+    object, or an empty mapping.
     """
 
     def __init__(
@@ -33,15 +28,7 @@ class RslRlEnv(VecEnv):
         clip_actions: float | None = None,
         sets: Mapping[str, Iterable[str]] | None = None,
     ) -> None:
-        """Reset the environments.
-
-        Args:
-            env: a suite's environments, with torch arrays of shape (num_envs, ...).
-            device: the rank's device.
-            clip_actions: bound to which the policy's output is clamped first. It is the option of
-                this name in users' files.
-            sets: see `Observations`.
-        """
+        """Reset the environments; `clip_actions` is that of users' files, for `Actions`."""
         self.env = env
         self.device = device
         self.num_envs = env.num_envs
@@ -49,7 +36,6 @@ class RslRlEnv(VecEnv):
         self._groups = Observations(env.single_observation_space, sets)
         self._actions = Actions(env.single_action_space, clip_actions).to(device)
         self.num_actions = self._actions.size
-        self._own_lengths = torch.zeros(self.num_envs, dtype=torch.long, device=device)
         self._observations = self._convert(env.reset()[0])
 
     @property
@@ -67,12 +53,12 @@ class RslRlEnv(VecEnv):
     @property
     def episode_length_buf(self) -> torch.Tensor:
         """Steps of each environment's current episode, shape (num_envs,)."""
-        lengths: torch.Tensor = getattr(self.env.unwrapped, "episode_length_buf", self._own_lengths)
+        self._check_offers("episode_length_buf")
+        lengths: torch.Tensor = self.env.unwrapped.episode_length_buf  # type: ignore[attr-defined]
         return lengths
 
     @episode_length_buf.setter
     def episode_length_buf(self, lengths: torch.Tensor) -> None:
-        self._check_offers("episode_length_buf")
         self.env.unwrapped.episode_length_buf = lengths  # type: ignore[attr-defined]
 
     def get_observations(self) -> TensorDict:
@@ -99,10 +85,7 @@ class RslRlEnv(VecEnv):
             )
             self._observations = self._convert(observations)
             dones = (terminations | truncations).to(self.device)
-            self._own_lengths = (self._own_lengths + 1) * ~dones
-            extras: dict[str, Any] = {
-                "time_outs": (truncations & ~terminations).to(self.device),
-            }
+            extras: dict[str, Any] = {"time_outs": (truncations & ~terminations).to(self.device)}
         if isinstance(info.get("log"), Mapping):
             extras["log"] = dict(info["log"])
         return (
@@ -111,14 +94,6 @@ class RslRlEnv(VecEnv):
             dones.to(torch.long),
             extras,
         )
-
-    def get_state(self) -> dict[str, Any]:
-        """Return the state of this adapter; the core saves that of the environment."""
-        return {"episode_lengths": self._own_lengths}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Restore what `get_state` returned."""
-        self._own_lengths = state["episode_lengths"]
 
     def _convert(self, observations: Any) -> TensorDict:
         return self._groups.convert(self._groups.groups(observations), self.device)
