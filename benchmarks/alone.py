@@ -132,7 +132,7 @@ def _rl_games(
 ) -> None:
     from rl_games.torch_runner import Runner
 
-    from rltrain_rl_games.env import RlGamesEnv
+    from rltrain_rl_games.run.env import RlGamesEnv
 
     env = RlGamesEnv(made)
     config = options["params"]["config"]
@@ -158,7 +158,7 @@ def _rl_games(
 def _rsl_rl(options: dict[str, Any], made: Any, device: str, iterations: int, folder: str) -> None:
     from rsl_rl.runners import OnPolicyRunner
 
-    from rltrain_rsl_rl.env import RslRlEnv
+    from rltrain_rsl_rl.run.env import RslRlEnv
 
     options.setdefault("obs_groups", {"actor": ["policy"], "critic": ["policy"]})
     runner = OnPolicyRunner(RslRlEnv(made, device), options, log_dir=folder, device=device)

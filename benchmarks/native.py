@@ -132,7 +132,7 @@ def rl_games(options: dict[str, Any], made: Any, iterations: int, folder: str) -
     from rl_games.algos_torch.a2c_continuous import A2CAgent
     from rl_games.torch_runner import Runner
 
-    from rltrain_rl_games.env import RlGamesEnv
+    from rltrain_rl_games.run.env import RlGamesEnv
 
     rank, world_size = dist.get_rank(), dist.get_world_size()
 
@@ -171,7 +171,7 @@ def rsl_rl(options: dict[str, Any], made: Any, iterations: int, folder: str) -> 
     import torch.distributed as dist
     from rsl_rl.runners import OnPolicyRunner
 
-    from rltrain_rsl_rl.env import RslRlEnv
+    from rltrain_rsl_rl.run.env import RslRlEnv
 
     class NativeRunner(OnPolicyRunner):  # type: ignore[misc]
         def _configure_multi_gpu(self) -> None:

@@ -180,18 +180,6 @@ def of_mjlab(saved: dict[str, Any]) -> dict[str, Any]:
     return {**saved, "infos": {"env_state": {"common_step_counter": 16}}}
 
 
-def of_rl_games_1_1(saved: dict[str, Any]) -> dict[str, Any]:
-    """`get_full_state_weights` of rl_games 1.1.4: normalizers lie beside the model."""
-    model = saved["model"]
-    old = {key: saved[key] for key in ("epoch", "optimizer", "frame", "last_mean_rewards")}
-    old |= {"env_state": None, "model": {k: v for k, v in model.items() if "mean_std" not in k}}
-    places = {"running_mean_std.": "running_mean_std", "value_mean_std.": "reward_mean_std"}
-    for prefix, place in places.items():
-        part = {k.removeprefix(prefix): v for k, v in model.items() if k.startswith(prefix)}
-        old |= {place: part} if part else {}
-    return old
-
-
 def of_rl_games(saved: dict[str, Any]) -> dict[str, Any]:
     """rl_games' own script, with a model that `torch.compile` has wrapped."""
     model = {f"_orig_mod.{key}": value for key, value in saved["model"].items()}
@@ -212,7 +200,6 @@ def of_skrl(saved: dict[str, Any]) -> dict[str, Any]:
 
 OLDER: dict[str, dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "rl_games": {
-        "rl_games 1.1": of_rl_games_1_1,
         "rl_games' own script, compiled": of_rl_games,
     },
     "rsl_rl": {

@@ -74,7 +74,7 @@ def through_suite(env: Any, task: Task) -> Stepped:
 
 
 def through_rl_games(env: Any, task: Task) -> Stepped:
-    from rltrain_rl_games.env import RlGamesEnv
+    from rltrain_rl_games.run.env import RlGamesEnv
 
     asymmetric = "critic" in getattr(env.single_observation_space, "spaces", {})
     env.reset(seed=3)
@@ -94,7 +94,7 @@ def through_rl_games(env: Any, task: Task) -> Stepped:
 
 
 def through_rsl_rl(env: Any, task: Task) -> Stepped:
-    from rltrain_rsl_rl.env import RslRlEnv
+    from rltrain_rsl_rl.run.env import RslRlEnv
 
     adapted = RslRlEnv(Begun(env), "cpu")
 

@@ -4,4 +4,4 @@ import torch
 
 # Before, torch's compiler, which rl_games imports, starts a thread (seen in 2.7.0).
 if torch.__version__ >= "2.9":
-    import rltrain_rl_games.adapter  # noqa: F401
+    import rltrain_rl_games.run.library  # noqa: F401

@@ -18,11 +18,11 @@ from rltrain.options import set_dotted
 from rltrain.testing import make_config
 from rltrain.types import TaskInfo, World
 from rltrain_gymnasium.batched import make_batched
-from rltrain_rl_games.actors import build_actor
-from rltrain_rl_games.adapter import RlGamesLibrary
-from rltrain_rl_games.env import adapted_env
-from rltrain_rl_games.network import register_network
 from rltrain_rl_games.plugin import rltrain_provides
+from rltrain_rl_games.policy.actor import build_actor
+from rltrain_rl_games.run.env import adapted_env
+from rltrain_rl_games.run.library import RlGamesLibrary
+from rltrain_rl_games.run.networks import register_network
 from rltrain_torch.policy import groups_of
 
 CONTINUOUS, DISCRETE = "rltrain/CartPoleContinuous-v1", "rltrain/CartPole-v1"

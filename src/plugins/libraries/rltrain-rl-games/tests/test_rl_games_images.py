@@ -11,9 +11,9 @@ import torch
 from rltrain.options import set_dotted
 from rltrain.testing import FakeWorld, differing, make_config
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_rl_games.agents import ContinuousAgent
-from rltrain_rl_games.network import GroupsNetwork
 from rltrain_rl_games.plugin import rltrain_provides
+from rltrain_rl_games.run.agents import ContinuousAgent
+from rltrain_rl_games.run.networks import GroupsNetwork
 
 (SPEC,) = rltrain_provides()
 IMAGE = ArrayInfo((12, 48, 2), "uint8")
@@ -54,7 +54,7 @@ def test_the_defaults_have_convolutions_and_no_normalizer_of_pixels(action, num_
     ("options", "task", "name"),
     [
         (SPEC.default_agent(SIGHT, "sac"), SIGHT, "SAC of images"),
-        (SPEC.default_agent(BLIND, "ppo"), BESIDE, "images beside the group `policy`, and no"),
+        (SPEC.default_agent(BLIND, "ppo"), BESIDE, "images outside the group `policy`, and no"),
         (
             {**SPEC.default_agent(BESIDE, "ppo"), "params.network.cnn": None},
             BESIDE,

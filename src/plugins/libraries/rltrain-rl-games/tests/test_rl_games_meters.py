@@ -5,8 +5,8 @@ import torch
 from rl_games.algos_torch.torch_ext import AverageMeter
 
 from rltrain.testing import FakeWorld
-from rltrain_rl_games.agents import ContinuousAgent
-from rltrain_rl_games.meters import PooledMeter, pool_meters
+from rltrain_rl_games.run.agents import ContinuousAgent
+from rltrain_rl_games.run.metrics import PooledMeter, pool_meters
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (0, 4), (40, 30)], ids=["some", "none on one", "many"])

@@ -22,8 +22,8 @@ from rltrain.metrics.environment import CountedEnv
 from rltrain.options import set_dotted
 from rltrain.testing import FakeWorld, RankRun, differing
 from rltrain.types import TaskInfo
-from rltrain_rl_games.env import RlGamesEnv
 from rltrain_rl_games.plugin import rltrain_provides
+from rltrain_rl_games.run.env import RlGamesEnv
 
 pytestmark = pytest.mark.long
 

@@ -5,7 +5,7 @@ import torch
 from rl_games.algos_torch.running_mean_std import RunningMeanStd
 
 from rltrain.testing import FakeWorld
-from rltrain_rl_games.normalizer import PendingBatches, PooledMeanStd, pool_pending
+from rltrain_rl_games.run.normalizers import PendingBatches, PooledMeanStd, pool_pending
 
 
 def pooled(shape, **settings):

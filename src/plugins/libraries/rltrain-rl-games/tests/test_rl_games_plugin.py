@@ -15,7 +15,7 @@ from rltrain.specs import SuiteSpec
 from rltrain.testing import make_config
 from rltrain.types import Iteration, TaskInfo
 from rltrain_rl_games import plugin
-from rltrain_rl_games.iteration import iteration
+from rltrain_rl_games.declare.iteration import iteration
 from rltrain_rl_games.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
@@ -227,7 +227,7 @@ def test_mini_batches_that_cannot_be_scaled_are_refused(options, numbers, messag
 
 
 def test_a_size_mismatch_suggests_scaling():
-    with pytest.raises(UsageError, match=r"leaves 48 over\. Give --scale-minibatches to keep"):
+    with pytest.raises(UsageError, match=r"leaves 48 over\. .* --scale-minibatches,"):
         iteration(resolved({"params.config.minibatch_size": 100}))
     with pytest.raises(UsageError, match=r"over\. Choose another size"):
         iteration(resolved({"params.config.minibatch_size_per_env": 5}))

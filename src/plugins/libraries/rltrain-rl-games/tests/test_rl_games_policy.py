@@ -23,9 +23,9 @@ from rltrain.policies.finding import find_trained
 from rltrain.policies.planning import plan_policy
 from rltrain.policies.session import open_session
 from rltrain.testing import FakeWorld
-from rltrain_rl_games.agents import ContinuousAgent, DiscreteAgent
-from rltrain_rl_games.env import RlGamesEnv
-from rltrain_rl_games.sac import SacAgent
+from rltrain_rl_games.run.agents import ContinuousAgent, DiscreteAgent
+from rltrain_rl_games.run.env import RlGamesEnv
+from rltrain_rl_games.run.sac import SacAgent
 
 PPO = {
     "params.network.mlp.units": [8],

@@ -9,7 +9,7 @@ import torch
 
 from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld, differing
-from rltrain_rl_games.sac import ReplayBuffer
+from rltrain_rl_games.run.sac import ReplayBuffer
 
 SMALL = {
     "params.network.mlp.units": [16, 16],

@@ -13,11 +13,11 @@ from rltrain.options import get_dotted, set_dotted
 from rltrain.options.agent import override_agent
 from rltrain.plan.resolve import make_plan
 from rltrain.types import TaskInfo
-from rltrain_rl_games.keys import keys
+from rltrain_rl_games.declare.keys import keys
+from rltrain_rl_games.declare.options import unread
+from rltrain_rl_games.declare.refusals import GROUPS_NETWORK
+from rltrain_rl_games.declare.words import words
 from rltrain_rl_games.plugin import rltrain_provides
-from rltrain_rl_games.refusals import GROUPS_NETWORK
-from rltrain_rl_games.unread import unread
-from rltrain_rl_games.words import words
 
 (SPEC,) = rltrain_provides()
 CONTINUOUS = "params.network.space.continuous"
@@ -94,7 +94,7 @@ def test_a_name_that_nobody_registers_is_refused_by_the_plan(kind, tmp_path, mon
     options = {"library": "rl_games", "task": f"my_{kind}:Mine-v0"}
     options["agent"] = {f"params.{kind}.name": "complex_net"}
     key = rf"params\.{kind}\.name"
-    told = rf"^{key} that nobody registers \(agent\.{key}=complex_net\): "
+    told = rf"^{key} that no module registers \(agent\.{key}=complex_net\): "
     with pytest.raises(UsageError, match=told):
         make_plan(options)
     module.write_text(f"{module.read_text()}# register_{kind}('complex_net', ...)\n")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict
 
 from rltrain.errors import UsageError
-from rltrain_rl_games.env import RlGamesEnv, check_observations
-from rltrain_rl_games.wrapping import Wrapping
+from rltrain_rl_games.run.env import RlGamesEnv, check_observations
+from rltrain_rl_games.run.spaces import Wrapping
 
 
 class Unbounded:
@@ -53,7 +53,6 @@ def test_unbounded_actions_get_rl_games_bounds_and_pass_unchanged():
     assert env.step(torch.tensor([[-9.0], [2.0]]))[0].tolist() == [[-9.0], [2.0]]
     bounded = Box(-2.0, 2.0, (1,))
     assert Wrapping(clip_actions=1.0).action_space(bounded) == bounded
-    assert Wrapping(clip_actions=1.0).action_space(Discrete(3)) == Discrete(3)
 
 
 def test_groups_are_concatenated():
@@ -76,7 +75,7 @@ def test_networks_that_take_channels_first_get_them():
 
 def test_images_that_the_actor_would_not_see_are_refused():
     params = {"algo": {"name": "a2c_continuous"}, "network": {"name": "actor_critic"}}
-    with pytest.raises(UsageError, match=r"beside the group `policy`, image, .*obs_groups\.obs"):
+    with pytest.raises(UsageError, match=r"outside the group `policy`, image, .*obs_groups\.obs"):
         check_observations(wrapped(), params)
     check_observations(wrapped(obs_groups={"obs": ["policy"]}), params)
 

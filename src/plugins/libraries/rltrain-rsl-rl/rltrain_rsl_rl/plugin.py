@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 from rltrain import hookimpl
 from rltrain.specs import LibrarySpec, Spec
-from rltrain_rsl_rl.iteration import iteration
-from rltrain_rsl_rl.keys import RESTORED, keys
-from rltrain_rsl_rl.migrations import without_sections
-from rltrain_rsl_rl.options import default_agent, is_harmless
-from rltrain_rsl_rl.refusals import CLASS_NAMES, REFUSALS
-from rltrain_rsl_rl.unread import unread
-from rltrain_rsl_rl.words import words
+from rltrain_rsl_rl.declare.iteration import iteration
+from rltrain_rsl_rl.declare.keys import RESTORED, keys
+from rltrain_rsl_rl.declare.older import without_sections
+from rltrain_rsl_rl.declare.options import default_agent, is_harmless, unread
+from rltrain_rsl_rl.declare.refusals import CLASS_NAMES, REFUSALS
+from rltrain_rsl_rl.declare.words import words
 
 
 @hookimpl
@@ -21,7 +20,7 @@ def rltrain_provides() -> Iterable[Spec]:
     return [
         LibrarySpec(
             name="rsl_rl",
-            factory="rltrain_rsl_rl.adapter:RslRlLibrary",
+            factory="rltrain_rsl_rl.run.library:RslRlLibrary",
             summary="rsl_rl of ETH Zurich and NVIDIA",
             frameworks=("torch",),
             algorithms=tuple(CLASS_NAMES),
@@ -40,6 +39,6 @@ def rltrain_provides() -> Iterable[Spec]:
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
             # The keys that checkpoints of PPO and of distillation have in common.
             checkpoint_keys=frozenset({"optimizer_state_dict", "iter", "infos"}),
-            preload=dict.fromkeys(("cpu", "cuda"), "rltrain_rsl_rl.preload"),
+            preload=dict.fromkeys(("cpu", "cuda"), "rltrain_rsl_rl.run.library"),
         )
     ]

@@ -21,7 +21,7 @@ from rltrain.run.group import SingleProcess
 from rltrain.storage.run_folder import RunFolder
 from rltrain.testing import make_config
 from rltrain.types import TaskInfo, TrainResult, World
-from rltrain_rsl_rl.options import default_agent
+from rltrain_rsl_rl.declare.options import default_agent
 
 VERSION = Version(version("rsl-rl-lib"))
 

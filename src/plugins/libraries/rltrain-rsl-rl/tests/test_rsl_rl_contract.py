@@ -19,9 +19,9 @@ from rsl_rl.storage import RolloutStorage
 from rsl_rl.utils.logger import Logger
 from rsl_rl_stubs import POOLS, VERSION, PointEnv, pools, small_agent
 
-from rltrain_rsl_rl import iteration, migrations, options
-from rltrain_rsl_rl.env import RslRlEnv
-from rltrain_rsl_rl.keys import keys
+from rltrain_rsl_rl.declare import iteration, older, options
+from rltrain_rsl_rl.declare.keys import keys
+from rltrain_rsl_rl.run.env import RslRlEnv
 
 
 def parameters(*classes: type) -> set[str]:
@@ -38,7 +38,7 @@ def calls(function) -> list[str]:
 
 def known(names) -> set[str]:
     """Return the names that exist in the installed version, according to the adapter."""
-    return {name for name in names if Version(migrations.ADDED_IN.get(name, "5.0")) <= VERSION}
+    return {name for name in names if Version(older.ADDED_IN.get(name, "5.0")) <= VERSION}
 
 
 # Options

@@ -14,8 +14,8 @@ from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld, differing
 from rltrain.types import TaskInfo
 from rltrain_gymnasium.batched import make_batched
-from rltrain_rsl_rl.env import RslRlEnv
-from rltrain_rsl_rl.options import default_agent
+from rltrain_rsl_rl.declare.options import default_agent
+from rltrain_rsl_rl.run.env import RslRlEnv
 
 TASK = "rltrain/CartPoleContinuous-v1"
 SHORT = {"num_steps_per_env": 16, "save_interval": 100}
@@ -123,7 +123,7 @@ def test_a_teacher_of_another_shape_is_a_usage_error(distil, teacher):
 
 def test_ppo_does_not_resume_from_a_distillation(distil, teacher, train_ranks):
     [run] = distil(1, teacher)
-    with pytest.raises(UsageError, match="--algorithm distillation continues with"):
+    with pytest.raises(UsageError, match=r"does not fit this run .*actor_state_dict"):
         train_ranks(FakeWorld(2), task=TASK, checkpoint=run.result.checkpoint, max_iterations=9)
 
 

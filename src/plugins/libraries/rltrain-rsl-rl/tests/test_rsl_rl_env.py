@@ -7,9 +7,9 @@ from gymnasium.spaces import Box, Dict, Discrete
 from rsl_rl_stubs import LocalSession, PointEnv, small_agent
 
 from rltrain.errors import UsageError
-from rltrain_rsl_rl.adapter import RslRlLibrary
-from rltrain_rsl_rl.env import RslRlEnv
-from rltrain_rsl_rl.spaces import Actions
+from rltrain_rsl_rl.run.env import RslRlEnv
+from rltrain_rsl_rl.run.library import RslRlLibrary
+from rltrain_rsl_rl.run.spaces import Actions
 
 
 def sent(space: Box, outputs: list[float], **options) -> list[float]:
@@ -67,13 +67,6 @@ def test_time_outs_are_truncations_without_termination():
     assert env.get_observations() is observations
 
 
-def test_the_adapter_counts_lengths_if_the_environment_does_not():
-    env = RslRlEnv(Scripted(), "cpu")
-    env.step(torch.zeros(4, 1))
-    env.step(torch.zeros(4, 1))
-    assert env.episode_length_buf.tolist() == [2, 0, 0, 0]
-
-
 def test_lengths_are_read_and_set_on_the_environment_that_offers_them(tmp_path):
     class Offering(PointEnv):
         max_episode_length = 10
@@ -97,7 +90,7 @@ def test_lengths_are_read_and_set_on_the_environment_that_offers_them(tmp_path):
 def test_random_lengths_need_an_environment_that_offers_them(tmp_path):
     agent = small_agent()
     agent["init_at_random_ep_len"] = True
-    with pytest.raises(UsageError, match="max_episode_length"):
+    with pytest.raises(UsageError, match=r"does not offer (max_episode_length|episode_length_buf)"):
         RslRlLibrary().rltrain_train(LocalSession(tmp_path, agent))
 
 

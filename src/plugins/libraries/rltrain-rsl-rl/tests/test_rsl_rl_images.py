@@ -13,10 +13,10 @@ from tensordict import TensorDict
 
 from rltrain.testing import FakeWorld, differing
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_rsl_rl.env import RslRlEnv
-from rltrain_rsl_rl.images import ByteCNNModel, use_byte_models
-from rltrain_rsl_rl.options import default_agent
-from rltrain_rsl_rl.upstream import keep_dtypes
+from rltrain_rsl_rl.declare.options import default_agent
+from rltrain_rsl_rl.run.env import RslRlEnv
+from rltrain_rsl_rl.run.spaces import ByteCNNModel, use_byte_models
+from rltrain_rsl_rl.run.upstream import keep_dtypes
 
 CAMERA, BESIDE = (
     "rltrain/CartPoleContinuousCamera-v1",

@@ -16,7 +16,7 @@ from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.plan.resolve import make_plan
 from rltrain_adapters.sources import parameters
-from rltrain_rsl_rl.keys import keys
+from rltrain_rsl_rl.declare.keys import keys
 
 CLASSES = {
     "rsl_rl.algorithms": [PPO, Distillation],
@@ -107,7 +107,7 @@ def test_keys_of_isaac_lab_and_mjlab_pass_without_a_word(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("resume", True, "A run goes on with --resume RUN, and a new one starts from --checkpoint"),
+        ("resume", True, "Continue a run with --resume RUN; start a new one with --checkpoint"),
         ("logger", "wandb", "Give --writer NAME for others"),
         ("logger", {"class_name": "WandbLogWriter"}, "Give --writer NAME for others"),
         ("class_name", "my_lab:MyRunner", "The runner is rltrain's own"),
@@ -137,7 +137,7 @@ def test_names_that_are_typed_for_scripts_are_answered(capsys):
 @pytest.mark.parametrize(
     ("key", "value", "told"),
     [
-        ("resume", True, "A run goes on with --resume RUN"),
+        ("resume", True, "Continue a run with --resume RUN"),
         ("logger", "wandb", "Give --writer NAME"),
         ("class_name", "my_lab:MyRunner", "The runner is rltrain's own"),
         ("policy.init_noise_std", 0.3, "rsl_rl 5: agent.actor.distribution_cfg.init_std."),
@@ -208,7 +208,7 @@ def test_files_of_legged_gym_are_read(tmp_path, capsys):
     assert (made.config.seed, made.iteration.steps, made.iteration.iterations) == (5, 12, 7)
     assert made.config.agent["algorithm"]["gamma"] == 0.97
     told = capsys.readouterr().err
-    assert "agent.resume: not read here. A run goes on with --resume RUN" in told
+    assert "agent.resume: not read here. Continue a run with --resume RUN" in told
     with pytest.raises(UsageError, match=r"runner\.max_iterations: .* 'agent\.max_iterations'\?"):
         make_plan({**task, "agent_config": str(path), "agent": {"runner.max_iterations": 3}})
     path.write_text(LEGGED.replace("num_mini_batches", "num_minibatches"))

@@ -9,8 +9,8 @@ from rsl_rl_stubs import VERSION, small_agent
 
 from rltrain.errors import UsageError
 from rltrain.options import get_dotted, set_dotted
-from rltrain_rsl_rl import migrations
-from rltrain_rsl_rl.migrations import upgrade_options, without_sections
+from rltrain_rsl_rl.declare import older as migrations
+from rltrain_rsl_rl.declare.older import upgrade_options, without_sections
 
 POLICY = {
     "class_name": "ActorCritic",

@@ -19,9 +19,9 @@ from rsl_rl_stubs import CURIOUS, POOLS, VERSION, LocalSession, PointEnv, pools,
 from rltrain.metrics.environment import CountedEnv
 from rltrain.options import set_dotted
 from rltrain.testing import FakeWorld, RankRun, differing
-from rltrain_rsl_rl.adapter import RslRlLibrary
-from rltrain_rsl_rl.env import RslRlEnv
-from rltrain_rsl_rl.runner import SessionRunner
+from rltrain_rsl_rl.run.env import RslRlEnv
+from rltrain_rsl_rl.run.library import RslRlLibrary
+from rltrain_rsl_rl.run.runner import SessionRunner
 
 ALONE = {"obs_groups.rnd_state": ["policy"]}
 """Without it, rsl_rl warns."""

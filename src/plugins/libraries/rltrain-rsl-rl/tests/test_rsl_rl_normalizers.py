@@ -12,7 +12,7 @@ from torch import nn
 
 from rltrain.run.group import SingleProcess
 from rltrain.testing import Deadlock, FakeWorld
-from rltrain_rsl_rl.normalizers import NormalizerPool, PooledNormalization
+from rltrain_rsl_rl.run.normalizers import NormalizerPool, PooledNormalization
 
 
 class Model(nn.Module):

@@ -14,7 +14,7 @@ from rltrain.options import get_dotted, set_dotted
 from rltrain.specs import load_object
 from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
-from rltrain_rsl_rl.options import (
+from rltrain_rsl_rl.declare.options import (
     DEFAULTS,
     set_observation_groups,
     without_options_of_other_classes,
@@ -111,7 +111,7 @@ def test_a_student_whose_actions_have_no_distribution_is_refused():
     agent = SPEC.default_agent(POINT, "distillation")
     agent["student"]["distribution_cfg"] = None
     names = refused(agent, algorithm="distillation", checkpoint="teacher.pt")
-    assert names == ["distillation without a student"]
+    assert names == ["options without the algorithm's models"]
 
 
 def test_the_teacher_is_the_actor_of_ppos_defaults():
@@ -172,13 +172,6 @@ def test_models_that_cannot_read_their_observations_are_refused():
     both = {"obs_groups__critic": ["policy", "critic"]}
     assert seeing(**both) == []
     assert seeing(**both, **vectors) == ["images for a model of vectors"]
-    assert seeing(**vectors, actor__obs_normalization=True) == ["obs_normalization of images"]
-    assert seeing(**both, critic__obs_normalization=True) == []
-    # Isaac Lab's managers tell of images alone before there are environments.
-    camera = {"policy": SIGHT["policy"]}
-    beside = {"obs_groups__actor": ["policy", "proprio"], "critic__class_name": "MLPModel"}
-    beside["obs_groups__critic"] = ["proprio"]
-    assert seeing(camera, **beside, actor__obs_normalization=True) == []
 
 
 def test_shared_encoders_symmetry_and_rnd_need_suitable_models():
@@ -193,7 +186,7 @@ def test_shared_encoders_symmetry_and_rnd_need_suitable_models():
     assert seeing(**vectors, **mirrored) == []
     recurrent = {"actor__class_name": "RNNModel", "critic__class_name": "RNNModel"}
     assert seeing(None, **mirrored, **recurrent) == ["symmetry with recurrent models"]
-    assert seeing(None, critic__class_name="RNNModel") == ["CNNModel beside a recurrent model"]
+    assert seeing(None, critic__class_name="RNNModel") == ["CNNModel with a recurrent model"]
 
 
 def test_options_of_a_replaced_class_are_omitted():
@@ -217,7 +210,7 @@ def test_what_mjlab_leaves_unset_is_left_out_for_models_of_its_own_too():
 def test_files_of_older_versions_are_refused():
     agent = copy.deepcopy(small_agent())
     agent["policy"] = agent.pop("actor")
-    assert refused(agent) == ["options without actor and critic"]
+    assert refused(agent) == ["options without the algorithm's models"]
 
 
 def test_the_plan_knows_what_an_iteration_is():

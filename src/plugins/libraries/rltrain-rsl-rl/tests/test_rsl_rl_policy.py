@@ -20,10 +20,10 @@ from rsl_rl_stubs import CURIOUS, VERSION, LocalSession, PointEnv, recurrent, sm
 from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_rsl_rl.adapter import RslRlLibrary
-from rltrain_rsl_rl.env import RslRlEnv
-from rltrain_rsl_rl.options import default_agent, without_options_of_other_classes
-from rltrain_rsl_rl.runner import SessionRunner
+from rltrain_rsl_rl.declare.options import default_agent, without_options_of_other_classes
+from rltrain_rsl_rl.run.env import RslRlEnv
+from rltrain_rsl_rl.run.library import RslRlLibrary
+from rltrain_rsl_rl.run.runner import SessionRunner
 
 SIZE = 5
 """Environments of the loaded policy: not as many as in training."""
@@ -346,7 +346,7 @@ WRONG = {
     "other sizes": ({"actor.hidden_dims": [9]}, r"does not fit this run .*size mismatch"),
     "another algorithm": (
         {"algorithm.class_name": "Distillation", "student.class_name": "MLPModel"},
-        "holds an actor of PPO, but these are the agent options of a distillation",
+        r"holds .*actor_state_dict.*, but no student_state_dict",
     ),
     "another model": (recurrent("gru"), r"does not fit this run .*Missing key"),
     "a group of another task": ({"obs_groups.actor": ["feet"]}, "must name observation groups"),
@@ -366,9 +366,9 @@ def test_options_that_do_not_fit_are_named(plain, options, message):
 @pytest.mark.parametrize(
     ("state", "message"),
     [
-        ({"model": {}, "epoch": 1}, "is not one of rsl_rl: it holds model, epoch"),
-        ({"model_state_dict": {"student.0.weight": 0}}, "holds a student, but these are"),
-        ({"student_state_dict": {}}, "holds a student, but these are the agent options of a PPO"),
+        ({"model": {}, "epoch": 1}, "holds model, epoch, but no actor_state_dict"),
+        ({"model_state_dict": {"student.0.weight": 0}}, "holds student_state_dict, teacher"),
+        ({"student_state_dict": {}}, "holds student_state_dict, but no actor_state_dict"),
         ({"actor_state_dict": Case}, "loading it would run code"),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 
 from rltrain import hookimpl
 from rltrain.testing import FakeWorld, differing
-from rltrain_rsl_rl.storage import standardize_over_ranks
+from rltrain_rsl_rl.run.rollouts import standardize_over_ranks
 
 
 class StrayVariables:

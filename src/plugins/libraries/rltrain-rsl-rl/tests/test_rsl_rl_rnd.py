@@ -14,9 +14,9 @@ from rsl_rl_stubs import CURIOUS, LocalSession, recurrent, small_agent
 from rltrain.errors import UsageError
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld, differing
-from rltrain_rsl_rl.adapter import RslRlLibrary
-from rltrain_rsl_rl.ppo import SessionPPO
-from rltrain_rsl_rl.rnd import IntrinsicRewards, RolloutNormalization
+from rltrain_rsl_rl.run.agents import SessionPPO
+from rltrain_rsl_rl.run.library import RslRlLibrary
+from rltrain_rsl_rl.run.rollouts import IntrinsicRewards, RolloutNormalization
 from rltrain_torch.gradients import FlatSync
 
 SHORT = {"num_steps_per_env": 16, "algorithm.num_learning_epochs": 2}

@@ -20,9 +20,9 @@ from rsl_rl_stubs import (
 from rltrain.metrics.environment import CountedEnv
 from rltrain.options import get_dotted, set_dotted
 from rltrain.testing import FakeWorld
-from rltrain_rsl_rl.env import RslRlEnv
-from rltrain_rsl_rl.runner import SessionRunner
-from rltrain_rsl_rl.upstream import rnd_optimizer
+from rltrain_rsl_rl.run.env import RslRlEnv
+from rltrain_rsl_rl.run.runner import SessionRunner
+from rltrain_rsl_rl.run.upstream import rnd_optimizer
 
 SYMMETRY = {
     "data_augmentation_func": mirrored,

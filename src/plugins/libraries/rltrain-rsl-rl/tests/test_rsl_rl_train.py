@@ -6,15 +6,15 @@ import pytest
 import torch
 from gymnasium.spaces import Box
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl_stubs import POOLS, LocalSession, PointEnv, small_agent
+from rsl_rl_stubs import LocalSession, PointEnv, small_agent
 
 from rltrain.errors import UsageError
 from rltrain.records import Scalars
 from rltrain.testing import FakeWorld
 from rltrain.types import World
-from rltrain_rsl_rl import runner
-from rltrain_rsl_rl.adapter import RslRlLibrary
-from rltrain_rsl_rl.env import RslRlEnv
+from rltrain_rsl_rl.run.env import RslRlEnv
+from rltrain_rsl_rl.run.library import RslRlLibrary
+from rltrain_rsl_rl.run.runner import SessionRunner
 
 
 def train(session: LocalSession):
@@ -60,16 +60,6 @@ def test_a_missing_number_of_iterations_is_reported(tmp_path):
     agent = small_agent()
     del agent["max_iterations"]
     with pytest.raises(UsageError, match="--max-iterations"):
-        train(LocalSession(tmp_path, agent))
-
-
-@pytest.mark.skipif(not POOLS, reason="rsl_rl has mixed precision from 5.5 on")
-@pytest.mark.parametrize("named", [{}, {"rnn_type": "LSTM"}])
-def test_an_lstm_in_bfloat16_is_refused_on_a_cpu_that_has_none(tmp_path, monkeypatch, named):
-    monkeypatch.setattr(runner, "half_lstm_runs", lambda: False)
-    agent = small_agent(use_mixed_precision=True)
-    agent["critic"].update(class_name="RNNModel", rnn_hidden_dim=4, rnn_num_layers=1, **named)
-    with pytest.raises(UsageError, match=r"no LSTM in bfloat16\. .* agent\.critic\.rnn_type=gru"):
         train(LocalSession(tmp_path, agent))
 
 
@@ -130,7 +120,7 @@ def test_a_resumed_run_goes_on_with_recurrent_states(tmp_path, model):
         checkpoint=tmp_path / "first/checkpoints/model_2.pt",
         rank_state=state,
     )
-    resumed = runner.SessionRunner(RslRlEnv(session.env, "cpu"), copy.deepcopy(agent), session)
+    resumed = SessionRunner(RslRlEnv(session.env, "cpu"), copy.deepcopy(agent), session)
     resumed.connect()
     saved = state["algorithm"][model]
     assert saved.abs().sum() > 0

@@ -10,7 +10,7 @@ from rsl_rl_stubs import small_agent
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
-from rltrain_rsl_rl.words import words
+from rltrain_rsl_rl.declare.words import words
 
 OTHERS = {
     "algorithm.optimizer": "adam",

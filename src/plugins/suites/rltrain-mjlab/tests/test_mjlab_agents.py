@@ -56,7 +56,7 @@ def test_a_runner_of_ones_own_and_a_resume_are_told(capsys, monkeypatch):
     make_plan({**run, "task": "Own-Runner"}, {})
     told = capsys.readouterr().err
     assert "agent.class_name: not read here. The runner is rltrain's own" in told
-    assert "agent.resume: not read here. A run goes on with --resume RUN" in told
+    assert "agent.resume: not read here. Continue a run with --resume RUN" in told
 
 
 def test_rl_games_options_are_translated():

@@ -1,0 +1,1 @@
+"""Training with rl_games on the ranks of a session."""

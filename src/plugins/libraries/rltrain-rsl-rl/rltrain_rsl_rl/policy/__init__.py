@@ -1,0 +1,1 @@
+"""Trained policies, for play, evaluate and export."""
