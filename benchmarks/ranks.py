@@ -59,7 +59,7 @@ def on_mpi_ranks(
 ) -> list[Any] | str:
     """Do the same in processes that mpiexec starts."""
     from rltrain_mpi.launcher import mpiexec
-    from rltrain_mpi.options import MpiOptions
+    from rltrain_mpi.plugin import MpiOptions
 
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "call").write_bytes(pickle.dumps((*arguments, folder)))

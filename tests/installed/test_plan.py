@@ -48,7 +48,7 @@ def test_ranks_of_jax_are_joined(jax_plan, variables):
 
 @pytest.mark.parametrize("variables", [TORCHRUN, SKRL, SLURM])
 def test_started_ranks_without_distributed_are_refused(jax_plan, variables):
-    with pytest.raises(UsageError, match=r"started 2 ranks \(.*=.*\), but --distributed was not"):
+    with pytest.raises(UsageError, match=r"\(.*=.*\) started 2 ranks, but --distributed was not"):
         jax_plan(variables, distributed=None)
     alone = jax_plan(variables, distributed=None, cluster="none")
     assert alone.world == World(device="cpu")

@@ -18,7 +18,7 @@ from rltrain.errors import UsageError
 pytest.importorskip("mpi4py")
 
 from rltrain_mpi.launcher import mpiexec
-from rltrain_mpi.options import MpiOptions
+from rltrain_mpi.plugin import MpiOptions
 
 pytestmark = pytest.mark.slow
 

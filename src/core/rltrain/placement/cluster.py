@@ -26,12 +26,7 @@ _ALONE = "or say --cluster none: then each trains alone."
 def find_cluster(
     requested: RunOptions, registry: Registry, environ: Mapping[str, str]
 ) -> Found | None:
-    """Return the cluster that started this process as one of several; None if none did.
-
-    Raises:
-        UsageError: two clusters disagree, variables are incomplete, or the ranks are of another
-            framework.
-    """
+    """Return the cluster that started this process as one of several; None if none did."""
     if requested.cluster == "none":
         return None
     if requested.cluster is not None:
@@ -48,12 +43,11 @@ def find_cluster(
         specs = [spec for spec in specs if spec.order == 0]
     for _, row in itertools.groupby(specs, key=lambda each: each.order):
         detected = list(_detected(requested, row, registry, environ))
-        for (a, first), (b, second) in itertools.pairwise(detected):
-            if not _agree(first, second):
+        for a, b in itertools.pairwise(detected):
+            if not _agree(a[1], b[1]):
                 raise UsageError(
-                    f"{a.name} ({shown(environ, first.variables)}) and {b.name} "
-                    f"({shown(environ, second.variables)}) contradict each other. Choose one of "
-                    f"them: --cluster {a.name} or --cluster {b.name}."
+                    f"{_shown(a, environ)} and {_shown(b, environ)} contradict each other. Choose "
+                    f"one of them: --cluster {a[0].name} or --cluster {b[0].name}."
                 )
         if detected:
             # The one that knows where they meet.
@@ -63,13 +57,18 @@ def find_cluster(
     return None
 
 
+def _shown(found: Found, environ: Mapping[str, str]) -> str:
+    """Return the name of a cluster with the variables that gave this process' place."""
+    return f"{found[0].name} ({shown(environ, found[1].variables)})"
+
+
 def _check_read(registry: Registry, environ: Mapping[str, str]) -> None:
     """Refuse to train alone where a cluster has set variables that nothing here reads."""
     installed = {record.distribution for record in registry.records}
     said = [name for name, one in ours.NODES.items() if environ.get(name) not in ("", None, one)]
     if said and ours.CLUSTERS not in installed:
         raise UsageError(
-            f"{shown(environ, tuple(said[:1]))}: there may be several nodes, and {ours.CLUSTERS}, "
+            f"{shown(environ, said[:1])}: there may be several nodes, and {ours.CLUSTERS}, "
             f"which reads it, is not installed. {ours.install(ours.CLUSTERS)}; or say --cluster "
             "none: then this node trains alone."
         )
@@ -92,9 +91,8 @@ def join(
     if not requested.distributed:
         if isinstance(started, StartedRank) and started.world.world_size > 1:
             raise UsageError(
-                f"{spec.name} started {started.world.world_size} ranks "
-                f"({shown(environ, started.variables)}), but --distributed was not given. Add "
-                f"--distributed, {_ALONE}"
+                f"{_shown(found, environ)} started {started.world.world_size} ranks, but "
+                f"--distributed was not given. Add --distributed, {_ALONE}"
             )
         return requested, None
     if spec.order > 0 and _numbered(requested):
@@ -105,7 +103,7 @@ def join(
     if isinstance(started, StartedNode):
         return _as_one_of_the_nodes(requested, spec, started, environ), None
     if needs_master and (spec.order > 0 or started.master_addr is not None):
-        requested = _with_master(requested, spec, started, environ)
+        requested = _with_master(requested, (spec, started), environ)
     return dataclasses.replace(requested, cluster=spec.name), started.world
 
 
@@ -123,10 +121,9 @@ def _detected(
         if spec.frameworks and requested.framework not in spec.frameworks:
             if isinstance(started, StartedRank) and started.world.world_size > 1:
                 raise UsageError(
-                    f"{spec.name} started {started.world.world_size} ranks "
-                    f"({shown(environ, started.variables)}) for {' or '.join(spec.frameworks)}, "
-                    f"and the run is on {requested.framework}. Add --framework "
-                    f"{spec.frameworks[0]}, {_ALONE}"
+                    f"{_shown((spec, started), environ)} started {started.world.world_size} ranks "
+                    f"for {' or '.join(spec.frameworks)}, and the run is on "
+                    f"{requested.framework}. Add --framework {spec.frameworks[0]}, {_ALONE}"
                 )
             continue
         yield spec, started
@@ -135,11 +132,13 @@ def _detected(
 def _agree(a: StartedRank | StartedNode, b: StartedRank | StartedNode) -> bool:
     if None not in (a.master_addr, b.master_addr) and a.master_addr != b.master_addr:
         return False
-    if isinstance(a, StartedRank) and isinstance(b, StartedRank):
-        return (a.world.rank, a.world.world_size) == (b.world.rank, b.world.world_size)
-    if isinstance(a, StartedNode) and isinstance(b, StartedNode):
-        return (a.node_rank, a.num_nodes) == (b.node_rank, b.num_nodes)
-    return False
+    places = {
+        (each.world.rank, each.world.world_size, "ranks")
+        if isinstance(each, StartedRank)
+        else (each.node_rank, each.num_nodes, "nodes")
+        for each in (a, b)
+    }
+    return len(places) == 1
 
 
 def _numbered(requested: RunOptions) -> bool:
@@ -149,76 +148,56 @@ def _numbered(requested: RunOptions) -> bool:
 
 def _as_node(spec: ClusterSpec, started: StartedRank, environ: Mapping[str, str]) -> StartedNode:
     """Return the node of the only task on it, which starts the node's ranks."""
-    world = started.world
+    world, of_started = started.world, vars(started).copy()
     if world.local_world_size > 1 or world.num_nodes != world.world_size:
         raise UsageError(
-            f"{spec.name} started several tasks on this node "
-            f"({shown(environ, started.variables)}), and each is told to start ranks. Start one "
-            "task a node; or leave out --nnodes, --nproc-per-node and --launcher: then the tasks "
-            f"are the ranks; {_ALONE}"
+            f"{_shown((spec, started), environ)} started several tasks on this node, and each "
+            "would start ranks. Start one task a node; or leave out --nnodes, --nproc-per-node and "
+            f"--launcher: then the tasks are the ranks; {_ALONE}"
         )
-    return StartedNode(
-        node_rank=world.node_rank,
-        num_nodes=world.num_nodes,
-        variables=started.variables,
-        master_addr=started.master_addr,
-        master_port=started.master_port,
-    )
-
-
-def _resolved(spec: ClusterSpec, host: str | None) -> str | None:
-    """Return a host that this machine can resolve, if the cluster knows its address."""
-    if host is None or spec.resolve is None:
-        return host
-    try:
-        socket.getaddrinfo(host, None)
-    except OSError:
-        return spec.resolve(host) or host
-    return host
+    del of_started["world"]
+    return StartedNode(node_rank=world.node_rank, num_nodes=world.num_nodes, **of_started)
 
 
 def _as_one_of_the_nodes(
     requested: RunOptions, spec: ClusterSpec, started: StartedNode, environ: Mapping[str, str]
 ) -> RunOptions:
-    nodes = started.num_nodes or requested.nnodes
+    found, nodes = (spec, started), started.num_nodes or requested.nnodes
     if nodes == 1:
         raise UsageError(
-            f"{spec.name} ({shown(environ, started.variables)}) does not say how many nodes there "
-            f"are. Add --nnodes N, {_ALONE}"
+            f"{_shown(found, environ)} does not say how many nodes there are. Add --nnodes N, "
+            f"{_ALONE}"
         )
     if requested.nnodes not in (1, nodes):
         raise UsageError(
-            f"--nnodes {requested.nnodes}: {spec.name} counts {nodes} nodes "
-            f"({shown(environ, started.variables)}). Leave it out; or give --node-rank too."
+            f"--nnodes {requested.nnodes}: {_shown(found, environ)} counts {nodes} nodes. Leave it "
+            "out; or give --node-rank too."
         )
-    return dataclasses.replace(
-        _with_master(requested, spec, started, environ),
-        cluster=spec.name,
-        nnodes=nodes,
-        node_rank=started.node_rank if requested.node_rank is None else requested.node_rank,
-        nproc_per_node=requested.nproc_per_node
-        if requested.nproc_per_node is not None
-        else started.nproc_per_node,
-    )
+    own = {"node_rank": started.node_rank, "nproc_per_node": started.nproc_per_node}
+    given = {name: getattr(requested, name) for name in own}
+    own |= {name: value for name, value in given.items() if value is not None}
+    requested = _with_master(requested, found, environ)
+    return dataclasses.replace(requested, cluster=spec.name, nnodes=nodes, **own)
 
 
-def _with_master(
-    requested: RunOptions,
-    spec: ClusterSpec,
-    started: StartedRank | StartedNode,
-    environ: Mapping[str, str],
-) -> RunOptions:
+def _with_master(requested: RunOptions, found: Found, environ: Mapping[str, str]) -> RunOptions:
     """Take the master's address from the flags, from MASTER_ADDR, or from the cluster."""
+    spec, started = found
     usual = RunOptions()
     if requested.master_addr != usual.master_addr:
         return requested
-    host = environ.get("MASTER_ADDR") or _resolved(spec, started.master_addr)
+    host = environ.get("MASTER_ADDR") or None
+    if host is None and (host := started.master_addr) is not None and spec.resolve is not None:
+        try:
+            socket.getaddrinfo(host, None)
+        except OSError:
+            host = spec.resolve(host) or host
     if host is None and isinstance(started, StartedNode) and started.node_rank == 0:
         host = own_address()
     if host is None:
         raise UsageError(
-            f"{spec.name} ({shown(environ, started.variables)}) does not say on which host rank 0 "
-            "is. Add --master-addr HOST, or set MASTER_ADDR, the same for every rank."
+            f"{_shown(found, environ)} does not say on which host rank 0 is. Add --master-addr "
+            "HOST, or set MASTER_ADDR, the same for every rank."
         )
     port = read_port(environ, "MASTER_PORT") or started.master_port
     if requested.master_port != usual.master_port or port is None:

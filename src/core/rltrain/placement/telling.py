@@ -1,4 +1,4 @@
-"""The others of a run are told why this process does not start: they wait for it already."""
+"""The other nodes or ranks, which may wait already, learn why this process does not start."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from rltrain.config import Placement
 from rltrain.config.declare import Scope, scoped
 from rltrain.files.secrets import hide_in_text
 from rltrain.launch import meetings
@@ -18,7 +17,6 @@ from rltrain.placement.resolve import unplaced
 from rltrain.plugins.manager import usual_of
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, load_object
-from rltrain.types import World
 
 OF_RANKS = scoped(RunOptions, Scope.RANKS)
 """The options that decide where ranks meet."""
@@ -26,7 +24,7 @@ OF_RANKS = scoped(RunOptions, Scope.RANKS)
 
 @contextlib.contextmanager
 def telling_others(options: Callable[[], Mapping[str, Any]]) -> Iterator[None]:
-    """Tell the others of the run what is raised inside, unless they have begun to meet.
+    """Let the others of the run know what is raised inside, unless they have begun to meet.
 
     After a failure only, `options` is called for what is known of the run's options.
     """
@@ -45,15 +43,6 @@ def _tell(options: Mapping[str, Any], error: Exception) -> None:
     given = {name: value for name, value in options.items() if name in OF_RANKS}
     requested = RunOptions.from_mapping(given)
     registry = discover(requested.no_plugins)
-    config, world = _meeting(requested, registry)
-    refuse = _refuse_of(requested, registry, is_rank=world is not None)
-    if config.distributed and refuse is not None:
-        text = hide_in_text(str(error) or type(error).__name__, options)
-        load_object(refuse)(config, world, text)
-
-
-def _meeting(requested: RunOptions, registry: Registry) -> tuple[Placement, World | None]:
-    """Return where the others meet, and this rank; None if this node starts ranks."""
     found = find_cluster(requested, registry, os.environ)
     requested, world = join(requested, found, os.environ)
     config = unplaced(requested, requested.backend or "", "cpu")
@@ -62,11 +51,14 @@ def _meeting(requested: RunOptions, registry: Registry) -> tuple[Placement, Worl
         host = os.environ.get("MASTER_ADDR", config.master_addr)
         port = int(os.environ.get("MASTER_PORT", config.master_port))
         config = dataclasses.replace(config, master_addr=host, master_port=port)
-    return config, world
+    refuse = _refuse_of(requested, registry, is_rank=world is not None)
+    if config.distributed and refuse is not None:
+        text = hide_in_text(str(error) or type(error).__name__, options)
+        load_object(refuse)(config, world, text)
 
 
 def _refuse_of(requested: RunOptions, registry: Registry, *, is_rank: bool) -> str | None:
-    """Return what the plugin that lets ranks, or their launchers, meet names to tell them.
+    """Return `refuse` of the plugin by which ranks, or their launchers, meet.
 
     Where the name that was given is wrong, that is the error: others may wait by the usual one.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 import shlex
@@ -29,8 +30,7 @@ from rltrain.nodes import CaughtSignals, caught_signals
 from rltrain.types import TrainResult
 from rltrain.watch import hang_watch
 from rltrain_mpi import rank
-from rltrain_mpi.console import Console, opened_console
-from rltrain_mpi.options import MpiOptions
+from rltrain_mpi.plugin import MpiOptions
 
 SHUTDOWN_TIMEOUT = 5.0
 """Seconds between SIGTERM and SIGKILL for mpiexec, which ends its ranks."""
@@ -44,7 +44,7 @@ _ON_ONE_MACHINE = {"UCX_TLS": "shm,self"}
 """Ranks of one machine speak through its memory. UCX would listen on its networks too."""
 
 _PERIOD = 0.5
-"""Seconds between two looks at mpiexec and its ranks."""
+"""Seconds between two checks of mpiexec and its ranks."""
 
 
 class MpiLauncher:
@@ -66,21 +66,20 @@ class MpiLauncher:
                 "several, use your site's own command, which knows them: mpiexec -n RANKS rltrain "
                 "--distributed --backend mpi ..., without --launcher and --nnodes."
             )
-        command = mpiexec(self._options)
+        count = int(config.nproc_per_node or 1)
         with private_folder() as reports:
+            words = [*mpiexec(self._options), "-n", str(count), sys.executable, "-m", rank.__name__]
             for_ranks = pickle.dumps(sys.path), ForkingPickler.dumps((config, work))
             (reports / rank.WORK).write_bytes(b"".join(for_ranks))
+            environ = {**_ON_ONE_MACHINE, **os.environ}
+            hide_rank_variables(environ)
             with (
                 caught_signals() as signals,
-                opened_console(reports) as console,
+                contextlib.closing(Console(reports)) as console,
                 (reports / OUTPUT).open("wb") as output,
             ):
-                ranks = ("-n", str(config.nproc_per_node or 1))
-                words = [*command, *ranks, sys.executable, "-m", rank.__name__, str(reports)]
-                environ = {**_ON_ONE_MACHINE, **os.environ}
-                hide_rank_variables(environ)
                 process = subprocess.Popen(
-                    words,
+                    [*words, str(reports)],
                     stdin=subprocess.DEVNULL,
                     stdout=output,
                     stderr=output,
@@ -91,11 +90,51 @@ class MpiLauncher:
                     _watch(process, console, signals, reports, hang_watch(config, reports))
                 finally:
                     _end(process)
-            if process.returncode == 0 and len(ranks_done(reports)) < int(
-                config.nproc_per_node or 1
-            ):
-                raise failure(reports, console.ended[0] if console.ended else None, 0)
+            if process.returncode == 0 and len(ranks_done(reports)) < count:
+                raise failure(reports, next(iter(console.ended), None), 0)
             return _result(reports, process.returncode, console.ended)
+
+
+class Console:
+    """A socket in a private folder. Every rank connects, and stays connected.
+
+    `ended` are the ranks that have ended, the first one first; None for one without a number.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(str(folder / rank.CONSOLE))
+        self._listener.listen(socket.SOMAXCONN)
+        self._ranks: dict[socket.socket, int | None] = {}
+        self.ended: list[int | None] = []
+
+    @property
+    def sockets(self) -> list[socket.socket]:
+        """The listener, and one for each rank that has not ended. `handle` those to read."""
+        return [self._listener, *self._ranks]
+
+    def handle(self, ready: socket.socket) -> None:
+        """Give a new rank this process' standard output, or note a rank's number or its end."""
+        if ready is self._listener:
+            started, _ = self._listener.accept()
+            self._ranks[started] = None
+            with contextlib.suppress(OSError):  # It may have ended.
+                socket.send_fds(started, [b"!"], (1, 2))
+            return
+        try:
+            number = ready.recv(16)
+        except ConnectionError:
+            number = b""
+        if number:
+            self._ranks[ready] = int(number)
+        else:
+            self.ended.append(self._ranks.pop(ready))
+            ready.close()
+
+    def close(self) -> None:
+        """Leave the ranks, which then end."""
+        for each in self.sockets:
+            each.close()
 
 
 def mpiexec(options: MpiOptions) -> list[str]:
@@ -109,7 +148,7 @@ def mpiexec(options: MpiOptions) -> list[str]:
     found = here or shutil.which("mpiexec")
     if found is None:
         raise UsageError(
-            "--launcher mpi: there is no mpiexec beside this Python or on PATH. Install one: pip "
+            "--launcher mpi: there is no mpiexec next to this Python or on PATH. Install one: pip "
             "install 'rltrain-torch[mpich]', or load your site's (module load openmpi)."
         )
     return [found]
@@ -120,14 +159,14 @@ def _watch(
     console: Console,
     signals: CaughtSignals,
     reports: Path,
-    look: Callable[[], None],
+    check: Callable[[], None],
 ) -> None:
     """Wait until mpiexec has ended."""
     while process.poll() is None:
         for ready in wait([*console.sockets, signals.wakeup], _PERIOD):
             if isinstance(ready, socket.socket):
                 console.handle(ready)
-        look()
+        check()
         for number in signals.take():
             if not ask_to_end(reports, number):
                 raise ended_by_signal(number)
@@ -145,13 +184,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _result(reports: Path, status: int, ended: list[int | None]) -> TrainResult:
-    """Return what rank 0 returned.
-
-    Args:
-        reports: where the ranks reported.
-        status: that of mpiexec.
-        ended: the ranks, in the order in which they ended.
-    """
+    """Return what rank 0 returned. `status` is that of mpiexec, `ended` the ranks in order."""
     if status != 0:
         if not any(reports.glob("rank_*")):  # No rank got as far as to have a log.
             printed = (reports / OUTPUT).read_text(errors="replace").strip()

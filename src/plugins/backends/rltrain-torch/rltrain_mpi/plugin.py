@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from rltrain.config import Placement
 from rltrain.hookspecs import hookimpl
+from rltrain.options import naming
 from rltrain.specs import BackendSpec, Checkup, LauncherSpec, Spec
+
+
+@dataclass(frozen=True)
+class MpiOptions:
+    """How ranks are started."""
+
+    mpiexec: str = field(default="", metadata=naming("command"))
+    """The command that starts ranks, with its flags, such as "mpirun --bind-to core". By default,
+    the mpiexec next to this Python, else the one on PATH."""
+
+    def __post_init__(self) -> None:
+        try:
+            shlex.split(self.mpiexec)
+        except ValueError as error:
+            raise ValueError(f"mpiexec={self.mpiexec}: {error}. Close the quotation.") from None
 
 
 @hookimpl
@@ -29,7 +47,7 @@ def rltrain_provides() -> Iterable[Spec]:
         LauncherSpec(
             name="mpi",
             factory="rltrain_mpi.launcher:MpiLauncher",
-            options="rltrain_mpi.options:MpiOptions",
+            options="rltrain_mpi.plugin:MpiOptions",
             frameworks=("torch",),
             lacks=("max_restarts",),
             summary="mpiexec, on one node",

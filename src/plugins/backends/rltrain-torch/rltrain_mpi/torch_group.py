@@ -170,11 +170,9 @@ def _op(options: Any) -> tuple[MPI.Op, bool]:
 
 @contextlib.contextmanager
 def _array(tensor: torch.Tensor, writes: bool = True) -> Iterator[np.ndarray[Any, Any]]:
-    """Give MPI a tensor's memory, or a copy where it could not read it. Autograd does not see it.
+    """Give MPI a CPU tensor's memory, hidden from autograd, or a copy where it could not read it.
 
-    Args:
-        tensor: on the CPU, of any dtype and strides.
-        writes: whether MPI writes to it.
+    `writes` says whether MPI writes to it.
     """
     tensor = tensor.detach()
     sent = tensor.to(_SENT_AS.get(tensor.dtype, tensor.dtype)).contiguous()

@@ -15,7 +15,7 @@ from rltrain_devkit import BackendConformance, LauncherConformance
 pytest.importorskip("mpi4py")
 
 from rltrain_mpi.launcher import mpiexec
-from rltrain_mpi.options import MpiOptions
+from rltrain_mpi.plugin import MpiOptions
 
 pytestmark = pytest.mark.slow
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -16,10 +17,9 @@ from rltrain.plan.table import plan_table
 
 pytest.importorskip("mpi4py")
 
-from rltrain_mpi.console import opened_console
-from rltrain_mpi.launcher import MpiLauncher, mpiexec
+from rltrain_mpi.launcher import Console, MpiLauncher, mpiexec
 from rltrain_mpi.library import about
-from rltrain_mpi.options import MpiOptions
+from rltrain_mpi.plugin import MpiOptions
 
 RUN = {"library": "rsl_rl", "distributed": True, "nproc_per_node": 2, "writers": ["console"]}
 
@@ -77,7 +77,7 @@ def test_a_command_that_is_not_there_is_named():
 def test_without_mpiexec_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(UsageError, match="there is no mpiexec beside this Python or on PATH"):
+    with pytest.raises(UsageError, match="there is no mpiexec next to this Python or on PATH"):
         mpiexec(MpiOptions())
 
 
@@ -90,9 +90,9 @@ def test_what_mpiexec_prints_is_shown_if_no_rank_started(tmp_path):
 
 
 def test_a_rank_ends_even_if_its_launcher_ended_before_it_read_its_number(tmp_path):
-    code = "import pathlib, sys, time; from rltrain_mpi.console import join_console\n"
+    code = "import pathlib, sys, time; from rltrain_mpi.rank import join_console\n"
     code += "join_console(pathlib.Path(sys.argv[1]))(7); time.sleep(60)"
-    with opened_console(tmp_path) as console:
+    with contextlib.closing(Console(tmp_path)) as console:
         rank = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)])
         for _ in ("it connects", "it sends its number"):
             (ready,) = wait(console.sockets, 30)

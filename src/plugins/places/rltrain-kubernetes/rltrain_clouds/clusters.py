@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rltrain.clusters import StartedNode, number_or_none, read_numbers, shown
 from rltrain.data import parse_json
 from rltrain.errors import UsageError
+from rltrain.specs import ClusterSpec
 
 
-def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
+def _aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
     """Return the node of a multi-node parallel job of AWS Batch.
 
     See its user guide, "multi-node parallel job environment variables". The main node need not
-    have the number 0, and only the other nodes are told its address.
+    have the number 0, and only the other nodes have its address.
     """
     names = ("AWS_BATCH_JOB_NUM_NODES", "AWS_BATCH_JOB_NODE_INDEX", "AWS_BATCH_JOB_MAIN_NODE_INDEX")
     if not environ.get(names[0]):
@@ -36,7 +37,7 @@ def aws_batch(environ: Mapping[str, str]) -> StartedNode | None:
     )
 
 
-def sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
+def _sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
     """Return the node of a SageMaker training job, by its training toolkit's variables."""
     names = ("SM_HOSTS", "SM_CURRENT_HOST")
     if not environ.get("SM_HOSTS"):
@@ -56,7 +57,7 @@ def sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
     )
 
 
-def skypilot(environ: Mapping[str, str]) -> StartedNode | None:
+def _skypilot(environ: Mapping[str, str]) -> StartedNode | None:
     """Return the node of a SkyPilot task; see its page on distributed jobs."""
     names = ("SKYPILOT_NODE_RANK", "SKYPILOT_NODE_IPS")
     addresses = environ.get("SKYPILOT_NODE_IPS", "").split()
@@ -72,7 +73,7 @@ def skypilot(environ: Mapping[str, str]) -> StartedNode | None:
     )
 
 
-def vertex(environ: Mapping[str, str]) -> StartedNode | None:
+def _vertex(environ: Mapping[str, str]) -> StartedNode | None:
     """Return the node of a Vertex AI custom job; its pools of workers are counted in order."""
     if not environ.get("CLUSTER_SPEC"):
         return None
@@ -109,3 +110,21 @@ def _unreadable(environ: Mapping[str, str], name: str) -> UsageError:
         f"{name}={environ[name]:.200}: rltrain cannot read it. Correct it, or say --cluster none "
         "and give --nnodes, --node-rank and --master-addr."
     )
+
+
+def _spec(name: str, find: _Find, summary: str, *variables: str) -> ClusterSpec:
+    return ClusterSpec(name=name, order=30, find=find, summary=summary, variables=variables)
+
+
+_Find = Callable[[Mapping[str, str]], StartedNode | None]
+_OF_SAGEMAKER = ("SM_HOSTS", "SM_CURRENT_HOST", "SM_NUM_GPUS")
+
+CLUSTERS = [
+    _spec(
+        *("aws-batch", _aws_batch, "nodes of a multi-node parallel job of AWS Batch"),
+        "AWS_BATCH_JOB_*",
+    ),
+    _spec("sagemaker", _sagemaker, "nodes of a SageMaker training job", *_OF_SAGEMAKER),
+    _spec("skypilot", _skypilot, "nodes of a SkyPilot task", "SKYPILOT_N*"),
+    _spec("vertex", _vertex, "nodes of a Vertex AI custom job", "CLUSTER_SPEC"),
+]

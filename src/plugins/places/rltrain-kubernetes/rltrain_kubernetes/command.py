@@ -1,21 +1,19 @@
-"""The command `rltrain manifest`: its flags, their checks, and where the manifest goes."""
+"""The command `rltrain manifest`: its flags, the run that the pods start, and their checks."""
 
 from __future__ import annotations
 
 import argparse
-import fnmatch
 import re
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import Any
 
-from rltrain.commands import add_flags, read_flags
+from rltrain.commands import add_flags, read_flags, read_run, resolve_run
 from rltrain.errors import UsageError, suggest
-from rltrain.options import Group, Scope, hide_words
-from rltrain_kubernetes.inside import read_inside
+from rltrain.options import Group, RunOptions, Scope, hide_words, load_yaml, scoped
 from rltrain_kubernetes.manifests import KINDS, Job
-from rltrain_kubernetes.patching import read_patch
 
 OWN, COMMAND = Group("options"), Scope.COMMAND
 
@@ -25,16 +23,21 @@ RUNTIME = "torch-distributed"
 _RESTARTS = 3
 """How often all pods are started again, if nothing is said."""
 
-_QUANTITY = re.compile(r"\d+(\.\d+)?([numkMGTPE]|[KMGTPE]i)?")
 _LABEL = re.compile("[a-z]([-a-z0-9]*[a-z0-9])?")
 _LONGEST = 40
 """Kubernetes makes the names of pods and hosts from the job's, with 63 characters at most."""
 
-_OF_THE_CLUSTER = (
-    *("PET_*", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK"),
-    *("MASTER_ADDR", "MASTER_PORT", "JOB_COMPLETION_INDEX"),
-)
-"""Variables by which a pod finds its place."""
+_MEET = "Kubernetes numbers the pods, and they meet at the first one."
+_REFUSED = {
+    **dict.fromkeys(scoped(RunOptions, Scope.MEETING), _MEET),
+    "launcher": "Kubernetes starts the nodes, and the backend's own launcher the ranks of each.",
+    "gpu_ids": "a pod sees only the GPUs that it requests. Give --nproc-per-node N, and for the "
+    "CPU --device cpu.",
+}
+"""Options that a pod must not have, and why."""
+
+_JOIN_TIMEOUT = "1800"
+"""Seconds in which all pods must have met: one may have an image of 20 GB to pull."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +49,6 @@ class ManifestOptions:
     image: str = OWN.option(
         "", COMMAND, "image that has the command rltrain", metavar="IMAGE", required=True
     )
-    namespace: str | None = OWN.named(None, COMMAND, "namespace", default_text="kubectl's own")
     volume: str | None = OWN.option(
         None,
         COMMAND,
@@ -64,8 +66,8 @@ class ManifestOptions:
     restarts: int | None = OWN.number(
         None,
         COMMAND,
-        "how often all pods are started again after a failure or an eviction; the run goes on from "
-        "its newest checkpoint",
+        "how often all pods are started again after a failure or an eviction; the run continues "
+        "from its newest checkpoint",
         0,
         default_text=f"{_RESTARTS}; without --volume 0",
     )
@@ -115,39 +117,93 @@ class ManifestCommand:
     def run(self, arguments: argparse.Namespace, rest: list[str]) -> int:
         """Check everything, then write the manifest."""
         own = read_flags(ManifestOptions, arguments)
-        kind = own.kind
-        if kind not in KINDS:
+        if own.kind not in KINDS:
             raise UsageError(
-                f"--kind {kind}: must be one of {', '.join(KINDS)}.{suggest(kind, KINDS)}"
+                f"--kind {own.kind}: must be one of {', '.join(KINDS)}.{suggest(own.kind, KINDS)}"
             )
-        if own.runtime is not None and kind != "trainjob":
-            raise UsageError(f"--runtime: a {kind} has none. Leave it out.")
-        _check_name("--name", own.name)
-        if own.namespace is not None:
-            _check_name("--namespace", own.namespace)
-        if any(letter.isspace() for letter in own.image):
-            raise UsageError(f"--image {own.image!r}: must be the name of an image.")
-        if own.queue is not None:
-            _check_name("--queue", own.queue)
-        claim, path = _volume(own.volume)
-        restarts = _restarts(own.restarts, kind, claim)
+        if own.runtime is not None and own.kind != "trainjob":
+            raise UsageError(f"--runtime: a {own.kind} has none. Leave it out.")
+        for flag, name in (("--name", own.name), ("--queue", own.queue)):
+            if name is not None and (not _LABEL.fullmatch(name) or len(name) > _LONGEST):
+                raise UsageError(
+                    f"{flag} {name}: must have small letters, digits and dashes, begin with a "
+                    f"letter, not end with a dash, and have {_LONGEST} characters at most."
+                )
+        claim, volume = _volume(own.volume)
+        restarts = _restarts(own, claim)
+        requests = {"cpu": own.cpus, "memory": own.memory}
         job = Job(
             name=own.name,
             image=own.image,
-            inside=read_inside(rest, path, own.name, restarts),
-            namespace=own.namespace,
             env=_env(own.env),
             claim=claim,
-            volume=path,
+            volume=volume,
             runtime=own.runtime or RUNTIME,
             restarts=restarts,
-            requests=_requests(own.cpus, own.memory),
+            requests={name: each for name, each in requests.items() if each is not None},
             queue=own.queue,
-            patch=read_patch(own.patch),
+            patch=_patch(own.patch) if own.patch is not None else {},
+            **_inside(rest, volume, own.name, restarts),
         )
         _warn_of_secrets([*own.env, *rest])
-        _write(KINDS[kind](job), job, own.output)
+        _write(KINDS[own.kind](job), job, own.output)
         return 0
+
+
+def _inside(words: list[str], volume: str | None, name: str, restarts: int) -> dict[str, Any]:
+    """Check a run's command line, as far as this machine can, and return what the pods need for it.
+
+    `words` are those after `rltrain`; `volume` is the folder that outlives the pods, where run
+    folders go. The run has the job's name unless it has its own.
+    """
+    if not words:
+        raise UsageError(
+            "No run is given. Write its flags after --, as in: rltrain manifest ... -- --library "
+            "rsl_rl --distributed --nnodes 2 --nproc-per-node 4"
+        )
+    if words[0] == "rltrain":
+        raise UsageError("rltrain: leave it out. Only the run's flags follow the --.")
+    given = read_run(words)
+    for option, reason in _REFUSED.items():
+        if option in given:
+            leave = "" if option == "gpu_ids" else " Leave it out."
+            raise UsageError(f"--{option.replace('_', '-')}: {reason}{leave}")
+    gpus = _gpus(RunOptions.from_mapping(given))
+    run = resolve_run(given, gpus=gpus)
+    if volume is not None and (log_root := given.get("log_root")) is None:
+        words = [*words, "--log-root", volume]
+    elif volume is not None and not PurePosixPath(str(log_root)).is_relative_to(volume):
+        raise UsageError(
+            f"--log-root {log_root}: is not on the volume, which is mounted at {volume}. Leave it "
+            f"out, or name a folder below {volume}."
+        )
+    if restarts and "resume" not in given:
+        words = [
+            *words,
+            *([] if given.get("auto_resume") else ["--auto-resume"]),
+            *([] if "run_name" in given else ["--run-name", name]),
+        ]
+    if run.nnodes > 1 and "join_timeout" not in given:
+        words = [*words, "--join-timeout", _JOIN_TIMEOUT]
+    return {
+        "words": tuple(words),
+        "nodes": run.nnodes,
+        "gpus": 0 if run.device_kind == "cpu" else gpus,
+        "distributed": run.distributed,
+    }
+
+
+def _gpus(asked: RunOptions) -> int:
+    """Return how many GPUs a pod needs, unless the run is on the CPU."""
+    if isinstance(asked.nproc_per_node, int):
+        return asked.nproc_per_node
+    if not asked.distributed:
+        return 1
+    given = f"--nproc-per-node {asked.nproc_per_node}" if asked.nproc_per_node else "--distributed"
+    raise UsageError(
+        f"{given}: a manifest requests a number of GPUs for each node. Give --nproc-per-node "
+        "N, and for the CPU --device cpu."
+    )
 
 
 def _warn_of_secrets(words: list[str]) -> None:
@@ -160,38 +216,36 @@ def _warn_of_secrets(words: list[str]) -> None:
             )
 
 
-def _check_name(flag: str, name: str) -> None:
-    if not _LABEL.fullmatch(name) or len(name) > _LONGEST:
-        raise UsageError(
-            f"{flag} {name}: must have small letters, digits and dashes, begin with a letter, not "
-            f"end with a dash, and have {_LONGEST} characters at most."
-        )
-
-
-def _restarts(given: int | None, kind: str, claim: str | None) -> int:
+def _restarts(own: ManifestOptions, claim: str | None) -> int:
     """Return how often the job is started again."""
-    if given is None:
+    if own.restarts is None:
         return _RESTARTS if claim else 0
-    if given and claim is None:
+    if own.restarts and claim is None:
         raise UsageError(
-            f"--restarts {given}: without --volume CLAIM:PATH its checkpoints are lost with a pod."
+            f"--restarts {own.restarts}: without --volume CLAIM:PATH its checkpoints are lost with "
+            "a pod."
         )
-    if kind == "trainjob":
+    if own.kind == "trainjob":
         raise UsageError(
-            f"--restarts {given}: a trainjob has the policy of its runtime. Choose one with "
-            "--runtime; the run goes on from its newest checkpoint."
+            f"--restarts {own.restarts}: a trainjob has the policy of its runtime. Choose one with "
+            "--runtime; the run continues from its newest checkpoint."
         )
-    return given
+    return own.restarts
 
 
-def _requests(cpus: str | None, memory: str | None) -> Mapping[str, str]:
-    """Return what each pod requests."""
-    for flag, value in (("--cpus", cpus), ("--memory", memory)):
-        if value is not None and not _QUANTITY.fullmatch(value):
-            raise UsageError(
-                f"{flag} {value}: must be a quantity of Kubernetes, such as 8 or 64Gi."
-            )
-    return {name: each for name, each in (("cpu", cpus), ("memory", memory)) if each is not None}
+def _patch(path: str) -> Mapping[str, Any]:
+    """Read a part of a pod's specification."""
+    patch = load_yaml(path, "--patch")
+    if "spec" in patch:
+        raise UsageError(
+            f"--patch {path}: begin with what is below `spec:` of a pod, such as tolerations: or "
+            "imagePullSecrets:."
+        )
+    for name in ("containers", "volumes"):
+        found = patch.get(name, [])
+        if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
+            raise UsageError(f"--patch {path}: {name}: must be a list of mappings.")
+    return patch
 
 
 def _volume(text: str | None) -> tuple[str | None, str | None]:
@@ -216,13 +270,6 @@ def _env(settings: Iterable[str]) -> Mapping[str, str]:
         name, equals, value = setting.partition("=")
         if not equals or not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):
             raise UsageError(f"--env {setting}: must be NAME=VALUE.")
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _OF_THE_CLUSTER):
-            raise UsageError(
-                f"--env {setting}: a pod finds its place by this variable, which Kubernetes or the "
-                "manifest sets. Leave it out."
-            )
-        if name in found:
-            raise UsageError(f"--env {setting}: {name} is given twice. Give it once.")
         found[name] = value
     return found
 
@@ -241,18 +288,13 @@ def _write(manifest: Mapping[str, object], job: Job, output: str) -> None:
             raise UsageError(
                 f"--output {output}: cannot be written ({error.strerror}). Name another file."
             ) from error
-        print(f"Wrote {output}: {_size(manifest, job)}.\nNext: kubectl apply -f {output}")
+        several, gpus = job.nodes > 1, job.gpus
+        what = f"{manifest['kind']} {job.name}, {job.nodes} pod{'s' if several else ''}"
+        with_gpus = f"with {gpus} GPU{'s' if gpus > 1 else ''}{' each' if several else ''}"
+        print(f"Wrote {output}: {what} {with_gpus if gpus else 'without GPUs'}.")
+        print(f"Next: kubectl apply -f {output}")
     if job.claim is None:
         print(
             "Note: without --volume CLAIM:PATH the run folder is lost with its pod.",
             file=sys.stderr,
         )
-
-
-def _size(manifest: Mapping[str, object], job: Job) -> str:
-    """Describe what the manifest asks for: "TrainJob walk, 2 pods with 4 GPUs each"."""
-    pods = f"{job.inside.nodes} pod" + ("s" if job.inside.nodes > 1 else "")
-    gpus = f"{job.inside.gpus} GPU" + ("s" if job.inside.gpus > 1 else "")
-    each = " each" if job.inside.nodes > 1 else ""
-    what = f"{pods} with {gpus}{each}" if job.inside.gpus else f"{pods} without GPUs"
-    return f"{manifest['kind']} {job.name}, {what}"

@@ -11,24 +11,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rltrain_kubernetes.inside import Inside
-from rltrain_kubernetes.patching import merged
-
-_GRACE = {"terminationGracePeriodSeconds": 120}
-"""A run that must make room ends after its iteration, with a checkpoint: 30 s are often too few."""
-
 NODE = "node"
 """The group of pods in a JobSet, and in the runtimes of Kubeflow Trainer."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Job:
     """What a manifest is made of."""
 
     name: str
     image: str
-    inside: Inside
-    namespace: str | None
+    words: tuple[str, ...]
+    """The words after `rltrain` in each pod."""
+    nodes: int
+    """The number of pods."""
+    gpus: int
+    """The number of GPUs of each pod; 0 for a run on the CPU."""
+    distributed: bool
     env: Mapping[str, str]
     claim: str | None
     """The PersistentVolumeClaim for run folders."""
@@ -38,20 +37,12 @@ class Job:
     """The ClusterTrainingRuntime of a TrainJob."""
     restarts: int = 0
     """How often all pods are started again. A TrainJob has the policy of its runtime."""
-    requests: Mapping[str, Any] = field(default_factory=dict)
+    requests: Mapping[str, str] = field(default_factory=dict)
     """CPUs and memory that each pod requests."""
     queue: str | None = None
     """Kueue's queue, which starts all pods or none."""
     patch: Mapping[str, Any] = field(default_factory=dict)
     """What is merged into the pods' specification."""
-
-    @property
-    def resources(self) -> dict[str, Any]:
-        """What each pod requests, and its limits; empty for neither."""
-        limits = {"nvidia.com/gpu": self.inside.gpus} if self.inside.gpus else {}
-        limits |= {name: self.requests[name] for name in ("memory",) if name in self.requests}
-        both = {"limits": limits, "requests": dict(self.requests)}
-        return {name: each for name, each in both.items() if each}
 
 
 def trainjob(job: Job) -> dict[str, Any]:
@@ -59,25 +50,16 @@ def trainjob(job: Job) -> dict[str, Any]:
 
     Its runtime makes the pods, a JobSet with stable host names, and sets PET_....
     """
-    pod = {
-        "volumes": _volumes(job),
-        "containers": [{"name": NODE, "volumeMounts": _mounts(job)}],
-        **_GRACE,
-    }
-    patch = merged(pod, job.patch)
+    own = _container(job)
+    resources = {"resourcesPerNode": own.pop("resources")} if "resources" in own else {}
+    template = {"template": {"spec": {"template": {"spec": _pod(job, {"name": NODE})}}}}
+    patch = {"template": {"spec": {"replicatedJobs": [{"name": NODE, **template}]}}}
     spec = {
         "runtimeRef": {"name": job.runtime},
-        "trainer": {
-            "numNodes": job.inside.nodes,
-            "image": job.image,
-            **_command(job),
-            **({"resourcesPerNode": job.resources} if job.resources else {}),
-        },
+        "trainer": {"numNodes": job.nodes, **own, **resources},
         "runtimePatches": [
-            {
-                "manager": "rltrain.internal/manifest",  # Must have a domain.
-                "trainingRuntimeSpec": {"template": {"spec": _of_jobs({"spec": patch})}},
-            }
+            # The manager must have a domain.
+            {"manager": "rltrain.internal/manifest", "trainingRuntimeSpec": patch}
         ],
     }
     return _resource("trainer.kubeflow.org/v1alpha1", "TrainJob", job, spec)
@@ -88,38 +70,32 @@ def pytorchjob(job: Job) -> dict[str, Any]:
 
     `nprocPerNode` is left out: the command says how many ranks a node starts.
     """
-    counts = {"Master": 1, "Worker": job.inside.nodes - 1}
-    spec = {
-        "runPolicy": {"backoffLimit": job.restarts},
-        "pytorchReplicaSpecs": {
-            role: {
-                "replicas": count,
-                # When a node fails, the launchers of all end: each pod is started again.
-                "restartPolicy": "OnFailure" if job.restarts else "Never",
-                "template": {"spec": _pod(job, "pytorch")},
-            }
-            for role, count in counts.items()
-            if count
-        },
+    group = {
+        # When a node fails, the launchers of all end: each pod is started again.
+        "restartPolicy": "OnFailure" if job.restarts else "Never",
+        "template": {"spec": _pod(job, {"name": "pytorch", **_container(job)})},
     }
+    groups = {"Master": {"replicas": 1, **group}}
+    if job.nodes > 1:
+        groups["Worker"] = {"replicas": job.nodes - 1, **group}
+    spec = {"runPolicy": {"backoffLimit": job.restarts}, "pytorchReplicaSpecs": groups}
     return _resource("kubeflow.org/v1", "PyTorchJob", job, spec)
 
 
 def jobset(job: Job) -> dict[str, Any]:
     """Return a JobSet, whose pods know their number, and the name of the first one."""
-    inside = job.inside
-    if inside.nodes > 1:
+    if job.nodes > 1:
         first = f"{job.name}-{NODE}-0-0.{job.name}"
         job = dataclasses.replace(job, env={**job.env, "MASTER_ADDR": first})
-    elif inside.distributed:  # Kubernetes does not tell a pod that it is the only one.
-        alone = dataclasses.replace(inside, words=(*inside.words, "--cluster", "none"))
-        job = dataclasses.replace(job, inside=alone)
+    elif job.distributed:  # Kubernetes does not report to a pod that it is the only one.
+        job = dataclasses.replace(job, words=(*job.words, "--cluster", "none"))
+    pod = _pod(job, {"name": NODE, **_container(job)})
     pods = {
         "completionMode": "Indexed",
-        "completions": inside.nodes,
-        "parallelism": inside.nodes,
+        "completions": job.nodes,
+        "parallelism": job.nodes,
         "backoffLimit": 0,
-        "template": {"spec": {"restartPolicy": "Never", **_pod(job, NODE)}},
+        "template": {"spec": {"restartPolicy": "Never", **pod}},
     }
     spec = {
         "network": {"enableDNSHostnames": True},
@@ -138,41 +114,26 @@ KINDS: Mapping[str, Callable[[Job], dict[str, Any]]] = {
 
 
 def _resource(version: str, kind: str, job: Job, spec: Mapping[str, Any]) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"name": job.name}
-    if job.namespace:
-        metadata["namespace"] = job.namespace
-    if job.queue:
-        metadata["labels"] = {"kueue.x-k8s.io/queue-name": job.queue}
+    labels = {"labels": {"kueue.x-k8s.io/queue-name": job.queue}} if job.queue else {}
+    metadata = {"name": job.name, **labels}
     return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": dict(spec)}
 
 
-def _of_jobs(template: Mapping[str, Any]) -> dict[str, Any]:
-    return {"replicatedJobs": [{"name": NODE, "template": {"spec": {"template": dict(template)}}}]}
-
-
-def _pod(job: Job, container: str) -> dict[str, Any]:
-    """Return the specification of a pod of one container."""
-    pod = {
-        "containers": [
-            {
-                "name": container,
-                "image": job.image,
-                **_command(job),
-                **({"resources": job.resources} if job.resources else {}),
-                "volumeMounts": _mounts(job),
-            }
-        ],
-        "volumes": _volumes(job),
-        **_GRACE,
-    }
-    return merged(pod, job.patch)
-
-
-def _command(job: Job) -> dict[str, Any]:
-    """Return what a container runs, and its environment variables."""
+def _container(job: Job) -> dict[str, Any]:
+    """Return what a container runs, and what it requests."""
     env = [{"name": name, "value": _literal(value)} for name, value in job.env.items()]
-    args = [_literal(word) for word in job.inside.words]
-    return {"command": ["rltrain"], "args": args, **({"env": env} if env else {})}
+    gpus = {"nvidia.com/gpu": job.gpus} if job.gpus else {}
+    memory = {name: value for name, value in job.requests.items() if name == "memory"}
+    resources = {"limits": gpus | memory, "requests": dict(job.requests)}
+    resources = {name: each for name, each in resources.items() if each}
+    found = {
+        "image": job.image,
+        "command": ["rltrain"],
+        "args": [_literal(word) for word in job.words],
+        "env": env,
+        "resources": resources,
+    }
+    return {name: each for name, each in found.items() if each or name == "args"}
 
 
 def _literal(text: str) -> str:
@@ -180,17 +141,47 @@ def _literal(text: str) -> str:
     return text.replace("$", "$$")
 
 
-def _volumes(job: Job) -> list[dict[str, Any]]:
-    """Return the shared memory, of which a pod has 64 MiB by default, and the volume of runs.
+def _pod(job: Job, container: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the specification of a pod of one container, with what the user adds.
 
-    Ranks on one node exchange data through it: NCCL, and torch's loaders.
+    A pod has 64 MiB of shared memory by default. Ranks on one node exchange data through it: NCCL,
+    and torch's loaders.
     """
-    shared = {"name": "shared-memory", "emptyDir": {"medium": "Memory"}}
-    runs = {"name": "runs", "persistentVolumeClaim": {"claimName": job.claim}}
-    return [shared, runs] if job.claim else [shared]
+    volumes: list[dict[str, Any]] = [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}]
+    mounts = [{"name": "shared-memory", "mountPath": "/dev/shm"}]
+    if job.claim:
+        volumes.append({"name": "runs", "persistentVolumeClaim": {"claimName": job.claim}})
+        mounts.append({"name": "runs", "mountPath": str(job.volume)})
+    pod = {
+        "containers": [{**container, "volumeMounts": mounts}],
+        "volumes": volumes,
+        # To end after an iteration, with a checkpoint: 30 s are often too few.
+        "terminationGracePeriodSeconds": 120,
+    }
+    return merged(pod, job.patch)
 
 
-def _mounts(job: Job) -> list[dict[str, Any]]:
-    shared = {"name": "shared-memory", "mountPath": "/dev/shm"}
-    runs = {"name": "runs", "mountPath": job.volume}
-    return [shared, runs] if job.claim else [shared]
+def merged(spec: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a specification with a patch merged into it, as `kubectl patch` does.
+
+    Mappings are merged. So are the elements of lists that have a name, by it; one without a name is
+    meant for the first element, as the pod has one container.
+
+    Example:
+        >>> merged({"containers": [{"name": "a", "image": "i"}]}, {"containers": [{"tty": True}]})
+        {'containers': [{'name': 'a', 'image': 'i', 'tty': True}]}
+    """
+    found = dict(spec)
+    for key, value in patch.items():
+        before = found.get(key)
+        if isinstance(before, Mapping) and isinstance(value, Mapping):
+            found[key] = merged(before, value)
+        elif isinstance(before, list) and isinstance(value, list):
+            named = {each["name"]: each for each in before}
+            for each in value:
+                name = each.get("name", before[0]["name"])
+                named[name] = merged(named.get(name, {}), each)
+            found[key] = list(named.values())
+        else:
+            found[key] = value
+    return found
