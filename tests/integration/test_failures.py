@@ -231,7 +231,7 @@ def test_ranks_are_restarted_as_often_as_requested(command):
     assert done == sorted({*done}), "each attempt got further"
     for number, iteration in (1, done[0]), (2, done[1]):
         line = rf"restart {number} of 2: rank 1 failed with .*{PLANTED}.*\) after "
-        assert re.search(rf"{line}iteration {iteration}; going on from", run.stdout)
+        assert re.search(rf"{line}iteration {iteration}; continuing from", run.stdout)
     assert len(done) == 3
     log = (run.folder / "logs" / "rank_1.log").read_text()
     assert log.count("raised ValueError: planted in one rank") == 3
