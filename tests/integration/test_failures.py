@@ -93,7 +93,7 @@ def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
     assert "\nstopped  iteration" in run.stdout
     again = f"rltrain --resume {os.path.relpath(run.folder, command.folder)} --task {SLOW[1]}"
     again = "the same command with --checkpoint latest" if joins else again
-    assert f"to go on     {again}\n" in run.stdout
+    assert f"to resume    {again}\n" in run.stdout
     (checkpoint,) = json.loads((run.folder / "checkpoints.json").read_text())[-1:]
     assert f"iteration {checkpoint['iteration']:4}/5000" in run.stdout
     assert command.all_gone(process)
