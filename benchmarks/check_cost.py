@@ -44,7 +44,7 @@ class Clock:
         for _ in range(self.checks):
             session.group.barrier()
             began = time.perf_counter()
-            check_divergence(session.group, session._watched, 0)
+            check_divergence(session.group, session.recorder.watched, 0)
             self.times.append(time.perf_counter() - began)
 
 

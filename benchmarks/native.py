@@ -64,11 +64,11 @@ def adapted(row: Row, iterations: int, folder: str) -> Ends:
 
         @hookimpl
         def rltrain_shutdown(self, session: Any) -> None:
-            watched = [role for role in session._watched if "optimi" in role]
+            watched = [role for role in session.recorder.watched if "optimi" in role]
             rates.extend(
                 value
                 for role in watched
-                for name, value in session._watched[role]().items()
+                for name, value in session.recorder.watched[role]().items()
                 if "rate" in name
             )
 

@@ -17,7 +17,7 @@ from rltrain.files.disk import NotWritten, disk_errors
 from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Scalars
-from rltrain.run.output import IO_ERROR, NotSaved
+from rltrain.run.recording import IO_ERROR, NotSaved
 from rltrain.run.session import RankSession
 from rltrain.storage.checkpoints import saved_checkpoints
 from rltrain.storage.finding import find_checkpoint
@@ -182,7 +182,7 @@ def test_a_writer_that_raises_is_named_once_and_the_status_says_so(
     assert len(lines) == 2 * fails
     if fails:
         assert lines[0] == (
-            f"rltrain: the writer mine raises {in_a_line(error)}. Training goes on, without some "
+            f"rltrain: the writer mine raises {in_a_line(error)}. Training continues, without some "
             "of its records; the rank's log has the traceback."
         )
         assert lines[1] == f"rltrain: not written: records (writer mine) ({in_a_line(error)})"

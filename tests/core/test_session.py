@@ -425,7 +425,7 @@ def test_a_request_to_one_rank_ends_all(ranks, stub, tmp_path, last, done, code)
     def body(session):
         if session.world.rank == 1:
             Notes(tmp_path).set_training()
-            session.requests.read_from(tmp_path, has_launcher=False)
+            session.recorder.requests.read_from(tmp_path, has_launcher=False)
         for iteration in range(1, last + 1):
             if iteration == 2:
                 ask_to_end(tmp_path, signal.SIGTERM, quiet=True)

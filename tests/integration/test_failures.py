@@ -93,7 +93,7 @@ def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
     assert "\nstopped  iteration" in run.stdout
     again = f"rltrain --resume {os.path.relpath(run.folder, command.folder)} --task {SLOW[1]}"
     again = "the same command with --checkpoint latest" if joins else again
-    assert f"to go on     {again}\n" in run.stdout
+    assert f"to resume    {again}\n" in run.stdout
     (checkpoint,) = json.loads((run.folder / "checkpoints.json").read_text())[-1:]
     assert f"iteration {checkpoint['iteration']:4}/5000" in run.stdout
     assert command.all_gone(process)
@@ -231,7 +231,7 @@ def test_ranks_are_restarted_as_often_as_requested(command):
     assert done == sorted({*done}), "each attempt got further"
     for number, iteration in (1, done[0]), (2, done[1]):
         line = rf"restart {number} of 2: rank 1 failed with .*{PLANTED}.*\) after "
-        assert re.search(rf"{line}iteration {iteration}; going on from", run.stdout)
+        assert re.search(rf"{line}iteration {iteration}; continuing from", run.stdout)
     assert len(done) == 3
     log = (run.folder / "logs" / "rank_1.log").read_text()
     assert log.count("raised ValueError: planted in one rank") == 3

@@ -14,8 +14,8 @@ from rltrain.plan.draft import Plan
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
 from rltrain.ranks.logs import RankLog
-from rltrain.run.ranks import carry_out
 from rltrain.run.start import apply_saved_variables
+from rltrain.run.worker import carry_out
 from rltrain.specs import BackendSpec
 from rltrain.types import ProcessGroup, World
 

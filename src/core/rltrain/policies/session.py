@@ -24,8 +24,6 @@ from rltrain.storage.run_folder import RunFolder
 from rltrain.types import World
 
 if TYPE_CHECKING:
-    from gymnasium.vector import VectorEnv
-
     from rltrain.config import RunConfig
     from rltrain.plugins.registry import Registry
     from rltrain.ranks.logs import RankLog
@@ -35,13 +33,8 @@ class PolicySession(PluginSession):
     """One process' session, as for training on one rank, but without a run folder.
 
     Its world has one rank, also where several processes share the work: each has its own policy.
-
-    Attributes:
-        env: the environments as the suite made them.
-        peers: the process group of all processes that share the work.
+    `peers` is the process group of all of them.
     """
-
-    env: VectorEnv[Any, Any, Any]  # type: ignore[assignment]
 
     def __init__(self, config: RunConfig, world: World, registry: Registry, folder: Path) -> None:
         """Choose the plugins, and meet the other processes; see `open_session`."""
@@ -49,12 +42,8 @@ class PolicySession(PluginSession):
         for spec in chosen_specs(config, registry):
             plugins.choose(spec, config.plugins)
         alone = dataclasses.replace(config, distributed=False)
-        super().__init__(
-            alone,
-            World(device=world.device),
-            plugins,
-            arrays=arrays_by_framework(registry, config.backend),
-        )
+        arrays = arrays_by_framework(registry, config.backend)
+        super().__init__(alone, World(device=world.device), plugins, arrays)
         self._playing = registry.get(SuiteSpec, config.suite).playing
         peers = self._make_group(config, world)
         self.peers = peers if config.distributed else NotedGroup(peers, self.pulse)
@@ -82,12 +71,8 @@ class PolicySession(PluginSession):
         Raises:
             UsageError: the task's options are wrong.
         """
-        from rltrain.metrics.environment import check_env
-
         self.seed("environment")
-        env = self._first_result("rltrain_make_env", "suite", session=self)
-        check_env(env, self.config.num_envs, self.config.suite)
-        self.env = env
+        self.env = self._make_checked_env()
 
     def load_policy(self, checkpoint: Path | None = None) -> Policy:
         """Load a policy (hook `rltrain_load_policy`). It may reset the environments.

@@ -135,11 +135,11 @@ def pulse_file(folder: Path, rank: int) -> Path:
 def read_pulse(path: Path) -> Pulse | None:
     """Return a rank's pulse, or None if it has not written one."""
     try:
-        *numbers, phase, waiting, call = _FORM.unpack(path.read_bytes())
+        pid, thread, done, beats, begun, phase, waiting, call = _FORM.unpack(path.read_bytes())
     except (OSError, struct.error):
         return None
     text = call.rstrip(b"\0").decode(errors="replace")
-    return Pulse(*numbers, phase=_PHASES[phase], waiting=waiting, call=text)
+    return Pulse(pid, thread, done, beats, begun, _PHASES[phase], waiting, text)
 
 
 def pulse_files(folder: Path) -> dict[int, Path]:

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from rltrain.errors import PluginError, RltrainError, fitting
 from rltrain.files.secrets import hide, hide_in_text
 from rltrain.launch import make_report, say
-from rltrain.metrics.divergence import check_divergence
 from rltrain.records import RunStarted
 from rltrain.run.agreement import Agreement, agree
-from rltrain.run.plugin_session import PluginSession
+from rltrain.run.plugin_session import TrainingSession
 from rltrain.seeding import SeedPlan
 from rltrain.storage import manifest
 from rltrain.storage.checkpoint import Checkpoint
@@ -25,8 +24,12 @@ if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv
 
 
-class RankSession(PluginSession):
+class RankSession(TrainingSession):
     """Takes a rank's session through its run."""
+
+    def describe_collectives(self) -> str:
+        """Return what the backend remembers of this rank's last collectives, or ""."""
+        return self._plugins.hook.rltrain_describe_collectives(session=self) or ""
 
     def run(
         self,
@@ -59,12 +62,10 @@ class RankSession(PluginSession):
                     "return session.result()."
                 )
             self.pulse.phase("ending")
-            self._trained.check(self.group.world_size, bool(self._watched))
-            self._progress.finish()
-            if self.world.is_root and self._progress.iteration == self._resumption.iteration:
-                told = "has recorded nothing: call session.record(Scalars(...)) each iteration."
-                self._output.warn(f"The library {self.config.library!r} {told}")
-            check_divergence(self.group, self._watched, self._progress.iteration)
+            self.recorder.finish(self.group)
+            if self.world.is_root and self.iteration == self._resumption.iteration:
+                hint = "has recorded nothing: call session.record(Scalars(...)) each iteration."
+                self._output.warn(f"The library {self.config.library!r} {hint}")
         except BaseException as raised:
             error = self._because_of_numbers(raised) or raised
             if error is not raised:
@@ -76,10 +77,6 @@ class RankSession(PluginSession):
         # Writers may have had something left to write.
         return dataclasses.replace(result, exit_code=self._exit_code)
 
-    def describe_collectives(self) -> str:
-        """Return what the backend remembers of this rank's last collectives, or ""."""
-        return self._plugins.hook.rltrain_describe_collectives(session=self) or ""
-
     def _agree(self, found: Checkpoint | None) -> Agreement:
         """Check that all ranks run the same, apply rank 0's decisions, and read the checkpoint."""
         manifest.check_agreement(self.group, self.config)
@@ -87,29 +84,28 @@ class RankSession(PluginSession):
         agreement = agree(self.group, self.config, iterations, found)
         self.config = agreement.config
         if (checkpoint := agreement.checkpoint) is not None:
-            self._resumption = resumption(checkpoint, self.config, self.world, self._arrays)
+            self._resumption = resumption(checkpoint, self.config, self.world, self._all_arrays)
             before, anew = self._resumption.agent or {}, self._resumption.anew
             self.config = with_kept(self.config, before, anew, self._restored)
             if self._resumption.progress is not None:
-                self._progress.set_state(self._resumption.progress)
+                self.recorder.progress.set_state(self._resumption.progress)
         elif self.config.auto_resume:
             self._resumption = nothing_to_resume(self.config)
         self.seeds = SeedPlan(self.config.seed, self.world.rank, self._resumption.iteration)
         return agreement
 
     def _over(self, agreement: Agreement) -> TrainResult:
-        """Say that the run is over, and return what it has come to."""
-        run = agreement.run_folder.path
+        """Say that the run is over, and return its result."""
+        run, progress = agreement.run_folder.path, self.recorder.progress
         if self.world.is_root:
             say(f"{run} is over: {agreement.over} has ended it. Nothing is left to do.")
-        found = self._progress.result(str(run), self.config.checkpoint, False, agreement.over, 0)
+        found = progress.result(str(run), self.config.checkpoint, False, agreement.over, 0)
         return dataclasses.replace(found, iterations=0, seconds=0.0)
 
     def _make_env(self) -> CountedEnv:
-        from rltrain.metrics.environment import CountedEnv, check_alike, check_env
+        from rltrain.metrics.environment import CountedEnv, check_alike
 
-        env = self._first_result("rltrain_make_env", "suite", session=self)
-        check_env(env, self.config.num_envs, self.config.suite)
+        env = self._make_checked_env()
         check_alike(self.group, env)
         counted = CountedEnv(
             env,
@@ -117,18 +113,17 @@ class RankSession(PluginSession):
             bool(self.config.random_lengths),
             self.arrays,
             self.pulse.during,
-            self._numbers.env,
+            self.recorder.numbers.env,
         )
-        if self.resuming_exactly:
-            with fitting(self.checkpoint):
+        with fitting(self.checkpoint):
+            if self.resuming_exactly:
                 counted.load_state(self._resumption.rank["env"])
-        else:
-            with fitting(self.checkpoint):
+            else:
                 counted.load_curricula(self._resumption.curricula)
         return counted
 
     def _start(self) -> None:
-        config = self.config
+        config, progress = self.config, self.recorder.progress
         if self.world.is_root:
             self._output.begin(self.run_folder, config, self.world, self.seeds)
         self.record(
@@ -143,17 +138,17 @@ class RankSession(PluginSession):
                 config=hide(dataclasses.asdict(config)),
                 iteration=self._iteration,
                 resumed=self._resumption.told,
-                frames=self._progress.frames,
+                frames=progress.frames,
             )
         )
-        self._progress.start(
+        progress.start(
             self.group,
             self.env,
-            self._numbers,
+            self.recorder.numbers,
             self.arrays,
             lambda: (self.pulse.stepping, self.pulse.waiting),
         )
-        self.requests.start()
+        self.recorder.requests.start()
 
     def _because_of_numbers(self, error: BaseException) -> RltrainError | None:
         """Return the true error if a library has stumbled over NaN before its iteration ended."""
@@ -161,7 +156,7 @@ class RankSession(PluginSession):
         if not of_library or make_report(self.world.rank, error).kind == "peer_lost":
             return None
         with contextlib.suppress(Exception):  # The device may have failed.
-            return self._numbers.explain(self.world.rank, self._progress.iteration + 1)
+            return self.recorder.numbers.explain(self.world.rank, self.iteration + 1)
         return None
 
     def _shutdown(self, error: BaseException | None) -> None:
@@ -169,8 +164,8 @@ class RankSession(PluginSession):
         errors: list[BaseException] = []
         if self.world.is_root and hasattr(self, "run_folder"):
             try:
-                asked = error is None and self._asked_code != 0
-                ended = self._progress.ended(error, self._solved, asked, self._limit)
+                asked, solved = error is None and self._asked_code != 0, self.recorder.solved
+                ended = self.recorder.progress.ended(error, solved, asked, self._limit)
                 text = ended.error and hide_in_text(ended.error, vars(self.config))
                 self.record(dataclasses.replace(ended, error=text))
             except Exception as raised:

@@ -23,16 +23,15 @@ from rltrain.placement.telling import telling_others
 from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.installed import check_travel, without_given
-from rltrain.plugins.registry import Registry
 from rltrain.ranks.devices import make_room
 from rltrain.ranks.logs import lasting_output
 from rltrain.ranks.machine import wait_for_host
 from rltrain.ranks.notes import Notes
 from rltrain.ranks.processes import refuse_in_import
 from rltrain.ranks.signals import AGAIN
-from rltrain.run.ranks import carry_out, launcher_of, train
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.seeding import generators_kept
+from rltrain.run.worker import carry_out, launcher_of, train
 from rltrain.terminal import note
 from rltrain.types import TrainResult, World
 
@@ -94,18 +93,17 @@ def _start(plan: Plan, config: RunConfig) -> TrainResult:
         make_room()
         if restarts_here(config):
             total = plan.iteration.iterations if plan.iteration else config.max_iterations
-            return with_restarts(config, total, functools.partial(_attempt, plan.registry))
+
+            def attempt(config: RunConfig, notes: Notes) -> TrainResult:
+                once = dataclasses.replace(config, max_restarts=0)
+                of_rank = functools.partial(train, notes=notes, max_restarts=config.max_restarts)
+                return carry_out(of_rank, once, None, plan.registry)
+
+            return with_restarts(config, total, attempt)
         return carry_out(train, config, None, plan.registry)
     with generators_kept():
         of_rank = functools.partial(train, found=plan.checkpoint)
         return carry_out(of_rank, config, plan.world, plan.registry)
-
-
-def _attempt(registry: Registry, config: RunConfig, notes: Notes) -> TrainResult:
-    """Start the ranks of a run that may start them again."""
-    once = dataclasses.replace(config, max_restarts=0)
-    of_rank = functools.partial(train, notes=(notes,), max_restarts=config.max_restarts)
-    return carry_out(of_rank, once, None, registry)
 
 
 @dataclass(frozen=True)

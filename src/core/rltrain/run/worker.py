@@ -1,17 +1,21 @@
-"""The work of one rank, whoever started it."""
+"""The work of ranks: of those that a launcher starts for it, or of this process, which is one.
+
+Ranks that were started import this module.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from rltrain.config import Placement, RunConfig
 from rltrain.files.secrets import hide_in_text
@@ -20,6 +24,7 @@ from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_spec
 from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.devices import restrict_gpus, with_device
 from rltrain.ranks.folders import private_folder, use_folder
+from rltrain.ranks.guarded import end_in_time
 from rltrain.ranks.hangs import machine, watching
 from rltrain.ranks.logs import RankLog
 from rltrain.ranks.machine import bind_cores, keep_freed_memory
@@ -31,10 +36,10 @@ from rltrain.ranks.signals import OF_SCHEDULERS, ending_when_asked
 from rltrain.ranks.stacks import answering, describing, stack_file
 from rltrain.ranks.world import export_rank_env, rank_from_env
 from rltrain.run.session import RankSession
-from rltrain.specs import LibrarySpec, WriterSpec
+from rltrain.specs import LauncherSpec, LibrarySpec, WriterSpec
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run_folder import RunFolder
-from rltrain.types import TrainResult, World
+from rltrain.types import Launcher, TrainResult, World
 
 T = TypeVar("T")
 ConfigT = TypeVar("ConfigT", bound=Placement)
@@ -51,11 +56,7 @@ def make_session(
 ) -> RankSession:
     """Make this rank's session with exactly the plugins that the config names.
 
-    Args:
-        config: the resolved run.
-        world: this rank's place.
-        registry: the installed plugins.
-        more: names and objects with run hooks, which are registered last and so called first.
+    `more` are names and objects with run hooks, which are registered last and so called first.
     """
     if ":" in config.task:
         find_modules_here()
@@ -71,14 +72,22 @@ def make_session(
     return RankSession(config, world, plugins, iteration, arrays, library.restored)
 
 
-def run_rank(
+def train(
     config: RunConfig,
     world: World,
     log: RankLog,
-    notes: Sequence[Notes] = (),
+    notes: Notes | None = None,
+    max_restarts: int = 0,
     found: Checkpoint | None = None,
 ) -> TrainResult:
-    """Run this rank's session, from a checkpoint; its output goes to its log."""
+    """Train on this rank: the work of a run. Its output goes to its log.
+
+    `notes` are those of the process that starts ranks again, up to `max_restarts` times; `found` is
+    the run's checkpoint, if this process has found it.
+    """
+    config = dataclasses.replace(config, max_restarts=max_restarts or config.max_restarts)
+    reports = log.path.parent
+    all_notes = [each for each in (Notes(reports) if log.has_launcher else None, notes) if each]
 
     def begin(folder: RunFolder) -> None:
         log.move(folder.log_file(world.rank))
@@ -87,14 +96,13 @@ def run_rank(
         if not log.has_launcher:
             neighbors = session.group.gather_objects((machine(), str(reports)))
             watched.enter_context(watching(world.rank, neighbors, config.hang_timeout))
-        for each in notes:
+        for each in all_notes:
             each.set_run_dir(folder.path)
 
     keep_freed_memory()
-    for each in notes:
+    for each in all_notes:
         if each.shown.exists():
             log.copy_console(each.shown)
-    reports = log.path.parent
     pulse = pulse_file(reports, world.rank)
     with contextlib.ExitStack() as watched:
         if is_shown(config, world):
@@ -103,7 +111,7 @@ def run_rank(
         session = make_session(config, world, discover(config.no_plugins))
         watched.enter_context(describing(pulse, session.describe_collectives))
         session.pulse.share(pulse)
-        session.requests.read_from(reports, log.has_launcher)
+        session.recorder.requests.read_from(reports, log.has_launcher)
         try:
             return session.run(begin, log.rotate, found)
         except BaseException:
@@ -115,6 +123,41 @@ def run_rank(
 def is_shown(config: RunConfig, world: World) -> bool:
     """Return whether the console shows this rank's own output."""
     return config.show_ranks == "all" or world.slot in (config.show_ranks or ())
+
+
+def carry_out(
+    work: Callable[[ConfigT, World, RankLog], T],
+    placement: ConfigT,
+    world: World | None,
+    registry: Registry,
+) -> T:
+    """Do work as the rank that this process is, if it has a place; else on ranks that are started.
+
+    The work can be pickled.
+    """
+    if world is not None:
+        return run_here(placement, world, work)
+    launched: Any = functools.partial(_run_and_end, run=work)
+    launcher: Any = launcher_of(placement, registry)
+    found: T = launcher.launch(placement, launched)
+    return found
+
+
+def _run_and_end(
+    config: ConfigT, report_dir: str, run: Callable[[ConfigT, World, RankLog], T]
+) -> T | None:
+    """Run a rank in a process of its own; see `run_launched`."""
+    result = run_launched(config, report_dir, run)
+    end_in_time(0)
+    return result
+
+
+def launcher_of(placement: Placement, registry: Registry) -> Launcher:
+    """Return the launcher that was chosen."""
+    name = placement.launcher
+    assert name is not None, "a run whose ranks have not been started has a launcher"
+    launcher: Launcher = RunPlugins().choose(registry.get(LauncherSpec, name), placement.plugins)
+    return launcher
 
 
 def run_here(config: ConfigT, world: World, run: Callable[[ConfigT, World, RankLog], T]) -> T:

@@ -98,7 +98,7 @@ def current(session: RankSession, role: str, model: Any) -> Any:
     A module changes in place. A tree of arrays does not: its adapter registers a callable with a
     method `get_tree` with the divergence check, under the same role.
     """
-    get_tree = getattr(session._watched.get(role), "get_tree", None)
+    get_tree = getattr(session.recorder.watched.get(role), "get_tree", None)
     return model if get_tree is None else get_tree()
 
 

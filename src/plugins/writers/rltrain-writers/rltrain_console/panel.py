@@ -77,7 +77,7 @@ def _progress(run: RunState) -> list[tuple[str, str]]:
 
 def _rest(run: RunState) -> list[tuple[str, str]]:
     rows = [("fps", speed(run.latest.fps))]
-    if run.shares is not None:
+    if run.shares:
         rows.append(("waiting", f"{run.shares} of the ranks' time"))
     rows.append(("time", duration(run.elapsed)))
     if run.checkpoint is not None:

@@ -1,15 +1,22 @@
-"""Rank 0's output: records for the writers, and files that say what the run is."""
+"""What a run records: merged over ranks and checked on each, then written by rank 0."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import traceback
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import RltrainError, UsageError, in_a_line
 from rltrain.files.disk import NotWritten
+from rltrain.metrics.divergence import Trained, check_divergence
+from rltrain.metrics.numbers import Numbers
+from rltrain.metrics.progress import Progress
+from rltrain.metrics.scalars import check_number
 from rltrain.ranks.logs import say
+from rltrain.ranks.pulse import PulseWriter
+from rltrain.ranks.signals import Requests
 from rltrain.records import Record, RunStarted, Scalars, Warned
 from rltrain.storage import manifest
 from rltrain.storage.metrics_file import METRICS, MetricsFile
@@ -19,14 +26,14 @@ if TYPE_CHECKING:
     from rltrain.plugins.manager import RunPlugins
     from rltrain.seeding import SeedPlan
     from rltrain.storage.run_folder import RunFolder
-    from rltrain.types import World
+    from rltrain.types import Arrays, Fingerprints, ProcessGroup, World
 
 IO_ERROR = 74
 """The exit status of a run that has not written everything: EX_IOERR in sysexits.h."""
 
 
 class NotSaved(UsageError):
-    """The disk does not take what a run cannot go on without."""
+    """The disk does not take what a run cannot continue without."""
 
     exit_code = IO_ERROR
 
@@ -43,8 +50,53 @@ def on_disk(what: str) -> Iterator[None]:
         ) from error
 
 
+class Recorder:
+    """Merges the metrics of an iteration over ranks, and checks what must be equal or finite."""
+
+    def __init__(
+        self, config: RunConfig, is_root: bool, arrays: Arrays | None, pulse: PulseWriter
+    ) -> None:
+        self._config, self._pulse = config, pulse
+        self.progress = Progress()
+        self.numbers = Numbers(config.on_nonfinite, arrays)
+        self.trained = Trained(config.library)
+        self.requests = Requests(config.checkpoint_interval, is_root)
+        self.watched: dict[str, Fingerprints] = {}
+        self.solved = self.should_stop = self.should_save = False
+        self._added: dict[str, tuple[Any, int]] = {}
+
+    def add_metric(self, name: str, value: Any) -> None:
+        """Add a number to the next record."""
+        check_number(name, value)
+        total, count = self._added.get(name, (0.0, 0))
+        self._added[name] = total + value, count + 1
+
+    def merge(self, record: Scalars, group: ProcessGroup) -> tuple[Scalars, list[str]]:
+        """Return an iteration's record, merged over ranks, and warnings. Collective."""
+        first = self.trained.check(group.world_size, bool(self.watched))
+        record = dataclasses.replace(record, values={**record.values, **self._added})
+        self._added = {}
+        progress, at = self.progress, record.iteration
+        record = progress.advance(record, self.requests.votes(at))
+        self._pulse.done(at)
+        warning, counts = self.numbers.react(group, progress.nonfinite, at)
+        record = dataclasses.replace(record, values={**record.values, **counts})
+        stop, self.should_save = self.requests.count(progress.votes)
+        self.solved |= progress.window.reaches(self._config.target_return)
+        self.should_stop = self.solved or (stop and at != record.iterations)
+        if (every := self._config.check_interval) and (first or at % every == 0):
+            check_divergence(group, self.watched, at)
+        return record, [*filter(None, [warning, *progress.slow])]
+
+    def finish(self, group: ProcessGroup) -> None:
+        """Check once more, after the last iteration. Collective."""
+        self.trained.check(group.world_size, bool(self.watched))
+        self.progress.finish()
+        check_divergence(group, self.watched, self.progress.iteration)
+
+
 class Output:
-    """Writes. A writer that fails is named once, and does not end the run."""
+    """Rank 0's writers and files. A writer that fails is named once, and does not end the run."""
 
     def __init__(self, plugins: RunPlugins) -> None:
         self._plugins = plugins
@@ -60,7 +112,6 @@ class Output:
 
     def begin(self, folder: RunFolder, config: RunConfig, world: World, seeds: SeedPlan) -> None:
         """Write what the run is, in its folder."""
-        self._folder = folder
         if not folder.manifest.exists():
             with on_disk(str(folder.manifest)):
                 manifest.write_config(folder, config)
@@ -68,7 +119,7 @@ class Output:
         self._metrics = MetricsFile(folder.path)
 
     def warn(self, text: str) -> None:
-        """Tell the user something now, and the writers with the next record."""
+        """Show the user something now, and give it to the writers with the next record."""
         say(text)
         self._warnings.append(text)
 
@@ -114,11 +165,11 @@ class Output:
         return False
 
     def _miss(self, what: str, fault: str, error: Exception) -> None:
-        """Note that something was not written; tell the user so the first time."""
+        """Note that something was not written; warn the user the first time."""
         if what not in self._missing:
             traceback.print_exception(error)
             self._missing[what] = reason = in_a_line(error)
             self.warn(
-                f"{fault} {reason}. Training goes on, without some of its records; the rank's log "
-                "has the traceback."
+                f"{fault} {reason}. Training continues, without some of its records; the rank's "
+                "log has the traceback."
             )
