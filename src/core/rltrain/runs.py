@@ -48,7 +48,7 @@ __all__ = [
     "versions",
 ]
 
-_OTHERS = "Runs of rltrain 0.1.0 and of other programs have none; train again, or name another."
+_OTHERS = "Runs of other programs have none; train again, or name another."
 
 
 def all_runs(log_root: str = RunOptions.log_root) -> list[Path]:
@@ -57,11 +57,7 @@ def all_runs(log_root: str = RunOptions.log_root) -> list[Path]:
 
 
 def find_run(word: str, log_root: str = RunOptions.log_root) -> Path:
-    """Return the run folder that a word means.
-
-    Args:
-        word: a run folder, a checkpoint in one, or "latest".
-        log_root: where the latest run is looked for.
+    """Return the run folder that a word means: a run folder, a checkpoint in one, or "latest".
 
     Raises:
         UsageError: it is not there, or is no run folder.
@@ -80,9 +76,6 @@ def newest_of_run(
 
 def load_runs(paths: Iterable[Path]) -> list[Run]:
     """Read run folders.
-
-    Args:
-        paths: the folders; see `find_run`.
 
     Raises:
         UsageError: one is not a run's, or its metrics are damaged.

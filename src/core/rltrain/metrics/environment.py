@@ -24,8 +24,7 @@ _KINDS = ("rewards", "float"), ("terminations", "bool"), ("truncations", "bool")
 class CountedEnv(_Wrapper):
     """Counts frames, returns and lengths, so that every library reports the same metrics.
 
-    Attributes that a suite adds to its environment (`max_episode_length`, `get_state`, ...) can be
-    read through this wrapper. Set them on `unwrapped`.
+    Attributes of the suite's environment can be read through it. Set them on `unwrapped`.
     """
 
     def __init__(
@@ -39,10 +38,10 @@ class CountedEnv(_Wrapper):
         ] = lambda phase: nullcontext(),
         numbers: EnvNumbers | None = None,
     ) -> None:
-        """Wrap the environments that the suite made.
+        """Wrap the environments that the suite made; `seed` is for the first reset.
 
-        `seed` is for the first reset. With `random_lengths` the first episodes are as if they had
-        begun earlier, so that they do not all end in one step. `during` makes a step's context.
+        With `random_lengths` the first episodes are as if they had begun earlier, so that they do
+        not all end in one step. `during` makes a step's context.
         """
         super().__init__(env)
         self.numbers = numbers or EnvNumbers(arrays)
@@ -63,8 +62,7 @@ class CountedEnv(_Wrapper):
     ) -> tuple[Any, dict[str, Any]]:
         """Reset all environments; the first time with this rank's seed.
 
-        In a run that resumes exactly, the first call resets nothing: it returns the observations
-        from when the checkpoint was written.
+        In a run that resumes exactly, the first call returns the checkpoint's observations.
         """
         if self._resuming:
             self._resuming = False
@@ -76,7 +74,7 @@ class CountedEnv(_Wrapper):
             observations, info = self.env.reset(seed=seed, options=options)
         self._observations = self.numbers.reset(observations)
         if self._lengths_seed is not None:
-            self._draw_lengths(self._lengths_seed)
+            self._sample_lengths(self._lengths_seed)
             self._lengths_seed = None
         return self._observations, info
 
@@ -93,7 +91,7 @@ class CountedEnv(_Wrapper):
         self._observations = observations
         return observations, rewards, terminations, truncations, info
 
-    def _draw_lengths(self, seed: int) -> None:
+    def _sample_lengths(self, seed: int) -> None:
         import numpy as np
 
         env: Any = self.env.unwrapped
@@ -126,12 +124,12 @@ class CountedEnv(_Wrapper):
         self._seed = self._lengths_seed = None
 
     def save_curricula(self) -> dict[str, Any]:
-        """Return what the task's curricula have come to, as data; empty if it does not say."""
+        """Return the state of the task's curricula, as data; empty if it does not say."""
         env: Any = self.env.unwrapped
         return dict(env.get_curricula()) if hasattr(env, "get_curricula") else {}
 
     def load_curricula(self, state: Mapping[str, Any]) -> None:
-        """Let the curricula go on from where `save_curricula` was called, on any rank."""
+        """Restore the curricula from what `save_curricula` returned, on any rank."""
         env: Any = self.env.unwrapped
         if state and hasattr(env, "set_curricula"):
             env.set_curricula(state)
@@ -170,16 +168,16 @@ def check_env(env: VectorEnv[Any, Any, Any], num_envs: int, suite: str) -> None:
 
 def check_step(returned: Any, num_envs: int) -> None:
     """Check what the first step returned: episodes would be counted wrongly, or not at all."""
+    must = "step() of the task's environments must return"
     if not isinstance(returned, tuple) or len(returned) != 5:
         raise PluginError(
-            "step() of the task's environments must return (observations, rewards, terminations, "
-            f"truncations, info), not {_described(returned)}."
+            f"{must} (observations, rewards, terminations, truncations, info), not "
+            f"{_described(returned)}."
         )
     for (name, kind), value in zip(_KINDS, returned[1:4], strict=True):
         if kind not in str(getattr(value, "dtype", "")) or tuple(value.shape) != (num_envs,):
             raise PluginError(
-                f"step() of the task's environments must return {name} of type {kind} and shape "
-                f"({num_envs},), not {_described(value)}."
+                f"{must} {name} of type {kind} and shape ({num_envs},), not {_described(value)}."
             )
 
 

@@ -21,10 +21,8 @@ _NOT_STATE = ("_arrays", "_zeros")
 class EpisodeCounter:
     """Counts returns, lengths and successes of one rank's episodes, on the arrays' own device.
 
-    It uses only operators that numpy, torch and jax arrays share, and copies nothing to the host
-    until the sums are read, once an iteration. Many small operators cost as much as a step of a
-    fast environment: a framework that compiles has one program instead, and on the CPU numpy's are
-    the fastest.
+    It uses only operators that numpy, torch and jax arrays share, compiled where a framework does
+    that, and copies nothing to the host until the sums are read, once an iteration.
     """
 
     def __init__(self, arrays: Arrays | None = None) -> None:
@@ -119,7 +117,7 @@ class EpisodeWindow:
     """Means over the last finished episodes of all ranks."""
 
     def __init__(self, kept: Iterable[tuple[float, ...]] = (), episodes: int = WINDOW) -> None:
-        """Create a window of the fewest past iterations with so many episodes; or go on."""
+        """Create a window of the fewest past iterations with so many episodes, or restore one."""
         self._episodes = episodes
         self._kept = deque(kept)
 

@@ -6,7 +6,6 @@ are copied to the host, once an iteration.
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,11 +14,8 @@ from typing import Any
 from rltrain.types import Arrays
 
 KINDS = ("observations", "rewards", "gradients", "losses", "parameters")
-"""What is checked."""
-
 _FINAL = "final observations"
 """The name of `info["final_obs"]`."""
-
 _SHOWN = 4
 """How many findings a message names."""
 
@@ -84,9 +80,7 @@ class EnvNumbers:
         info = info or {}
         final, ended = info.get("final_obs"), info.get("_final_obs")
         named = _named("observations", observations) | _named("rewards", rewards)
-        if ended is not None:
-            named |= _named(_FINAL, final)
-        self._check(named, ended)
+        self._check(named if ended is None else named | _named(_FINAL, final), ended)
         if final is not None and self._replaces:
             info = {**info, "final_obs": self._kept(final)}
         return self._kept(observations), self._kept(rewards), info
@@ -131,7 +125,7 @@ class EnvNumbers:
         import numpy as np
 
         with np.errstate(invalid="ignore", over="ignore"):
-            # Here the host may look at once. A sum is not finite if a number is not.
+            # On the host, the check need not wait. A sum is not finite if a number is not.
             self._broken |= {name for name, x in values.items() if not math.isfinite(x.sum())}
             new = {x for x in values if x not in self._seen} | self._broken
             if new:
@@ -173,12 +167,7 @@ def _named(kind: str, values: Any) -> dict[str, Any]:
 
 
 def _is_float(x: Any) -> bool:
-    return _names_float(getattr(x, "dtype", None))
-
-
-@functools.cache
-def _names_float(dtype: Any) -> bool:
-    return "float" in str(dtype)
+    return "float" in str(getattr(x, "dtype", None))
 
 
 def _count(

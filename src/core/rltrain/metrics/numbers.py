@@ -46,9 +46,8 @@ class Numbers:
         if self._arrays is None:
             return sync
         skips = self._reaction == "skip"
-        checked = CheckedSync(sync, parameters, extras, self._arrays, self.env, skips)
-        self._syncs.append(checked)
-        return checked
+        self._syncs.append(CheckedSync(sync, parameters, extras, self._arrays, self.env, skips))
+        return self._syncs[-1]
 
     def count(self, values: Mapping[str, Any]) -> list[Any]:
         """Return how many numbers of each kind were not finite on this rank in this iteration.
@@ -71,15 +70,16 @@ class Numbers:
         """
         warning = ""
         if any(counts) or any(sync.left_out for sync in self._syncs):
-            ranks = group.gather_objects(
-                [dataclasses.astuple(x) for x in self._findings(group.rank)]
-            )
-            found = [Finding(*finding) for findings in ranks for finding in findings]
-            broken = [each for each in found if each.kind == "parameters"]
-            if self._reaction != "skip" or broken:
+            own = [dataclasses.astuple(x) for x in self._findings(group.rank)]
+            found = [Finding(*each) for rank in group.gather_objects(own) for each in rank]
+            if self._reaction != "skip" or any(each.kind == "parameters" for each in found):
                 raise self._error(describe(found), iteration)
             warning = self._warning(found, iteration)
-            self._add(counts, found)
+            # As one rank with all environments would count.
+            new = dict(zip(KINDS, counts, strict=True))
+            new["gradients"] = float(sum(sync.left_out for sync in self._syncs))
+            new["losses"] = float(len({each.what for each in found if each.kind == "losses"}))
+            self._counts = {kind: count + new[kind] for kind, count in self._counts.items()}
         self.env.restart()
         for sync in self._syncs:
             sync.restart()
@@ -91,25 +91,17 @@ class Numbers:
                 )
         return warning, {f"nonfinite/{kind}": x for kind, x in self._counts.items() if x}
 
-    def _add(self, counts: Sequence[float], found: list[Finding]) -> None:
-        """Count what was found so far, as one rank with all environments would."""
-        new = dict(zip(KINDS, counts, strict=True))
-        new["gradients"] = float(sum(sync.left_out for sync in self._syncs))
-        new["losses"] = float(len({each.what for each in found if each.kind == "losses"}))
-        for kind, count in new.items():
-            self._counts[kind] += count
-
     def explain(self, rank: int, iteration: int) -> NonFiniteError | PeerLost | None:
         """Return why a library has failed in this iteration, if it was because of such numbers."""
         found = self._findings(rank)
-        if not self.env.findings(rank) and any(sync.is_broken_by_others for sync in self._syncs):
+        if not self.env.findings(rank) and any(x.broken and not x.found for x in self._syncs):
+            # An average broke parameters to which this rank gave finite gradients.
             return PeerLost(
                 f"NaN or infinity in iteration {iteration}, by another rank's gradients."
             )
         return self._error(describe(found), iteration) if found else None
 
     def _findings(self, rank: int) -> list[Finding]:
-        """Return what this rank has found in this iteration."""
         found = self.env.findings(rank)
         for sync in self._syncs:
             found += sync.findings(rank, self._models)
@@ -120,7 +112,7 @@ class Numbers:
         if not goes_back:
             skip = "without such numbers: --on-nonfinite skip; "
             then = (
-                "The run ends without a checkpoint of this iteration. To go on "
+                "The run ends without a checkpoint of this iteration. To continue "
                 f"{skip if self._reaction == 'stop' else ''}from the newest checkpoint: "
                 "--on-nonfinite rollback."
             )
@@ -149,14 +141,10 @@ def _is_broken_loss(name: str, value: Any) -> bool:
 
 
 class CheckedSync:
-    """Checks one optimizer's gradients before they are averaged.
+    """Checks one optimizer's gradients before they are averaged: then their rank is known.
 
-    Only this rank's own gradients tell who has caused what: in the averages, and in all gradients
-    after the update, every rank has it.
-
-    Attributes:
-        left_out: the updates that were left out in this iteration, alike on all ranks.
-        idle: the last iterations in which every update was left out, alike on all ranks.
+    Alike on all ranks are `left_out`, the updates that were left out in this iteration, and
+    `idle`, the last iterations in which every update was.
     """
 
     def __init__(
@@ -205,18 +193,15 @@ class CheckedSync:
 
     @property
     def broken(self) -> Any:
-        """How many parameters are not finite after this iteration's updates.
+        """How many parameters are not finite after this iteration's updates."""
+        broken = self._broken_parameters()
+        return 0.0 if broken is None else broken.sum()
 
-        jax's are other arrays after each update: there the next gradients tell.
-        """
+    def _broken_parameters(self) -> Any:
+        # jax's are other arrays after each update: there the next gradients show it.
         if not self._learned or not isinstance(self._parameters, Sequence):
-            return 0.0
-        return self._arrays.compile(_broken)(self._arrays.norms(self._parameters)).sum()
-
-    @property
-    def is_broken_by_others(self) -> bool:
-        """Whether an average has broken parameters to which this rank gave finite gradients."""
-        return bool(self.broken) and not self.found
+            return None
+        return self._arrays.compile(_broken)(self._arrays.norms(self._parameters))
 
     def findings(self, rank: int, models: Mapping[str, Any]) -> list[Finding]:
         """Return what was found in this iteration, in parameters of these models by role."""
@@ -230,9 +215,9 @@ class CheckedSync:
             text = "the average of the ranks' gradients, which are finite"
             found.append(Finding(rank, "gradients", text, math.inf))
         if self.broken:
-            broken = self._arrays.compile(_broken)(self._arrays.norms(self._parameters)).tolist()
-            which = [index for index, value in enumerate(broken) if value]
-            found.append(Finding(rank, "parameters", self._name(which, models), math.inf))
+            flags = self._broken_parameters().tolist()
+            name = self._name([index for index, flag in enumerate(flags) if flag], models)
+            found.append(Finding(rank, "parameters", name, math.inf))
         return found
 
     def _name(self, which: list[int], models: Mapping[str, Any]) -> str:

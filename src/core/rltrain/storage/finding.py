@@ -7,7 +7,6 @@ A run: its folder, a checkpoint in it, or "latest". A checkpoint: a file; or of 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,7 @@ CHOICES = ("latest", "best")
 """What `--checkpoint` accepts besides a path; where a run is named, an iteration besides."""
 
 _OPTIONS = ("config.yaml", "agent.yaml")
-"""What a run folder has from which a run goes on, or a policy is loaded."""
+"""What a run folder has from which a run continues, or a policy is loaded."""
 
 
 def find_run(
@@ -43,8 +42,17 @@ def find_run(
     named, checkpoint = f"{option} {word}".lstrip(), None
     trusted, path = bool(given.get("trust")), real(word)
     if word == "latest":
-        folder = _newest(named, given, INDEX if trained else METRICS)
-    elif os.path.isfile(path):  # Path.is_file raises if the name is too long.
+        having = INDEX if trained else METRICS
+        log_root = given.get("log_root") or RunOptions.log_root
+        runs = newest_first(log_root, given.get("library"), given.get("task"), having)
+        if not runs:
+            has = "saved a checkpoint" if trained else "recorded anything"
+            raise UsageError(
+                f"{named}: no such run below {log_root} has {has}. Name a run folder, or the "
+                "--log-root of the run."
+            )
+        folder = runs[0]
+    elif os.path.isfile(path):
         folder, checkpoint = path.parent.parent, Checkpoint(path, trusted)
     elif os.path.isdir(path):
         folder = path
@@ -55,22 +63,10 @@ def find_run(
         )
     for name in _OPTIONS if trained else (METRICS,):
         if not (folder / name).is_file():
-            below = _below(word, folder, name)
-            raise UsageError(f"{named}: is no run folder: {name} is missing. {below or instead}")
+            raise UsageError(f"{named}: is no run folder: {name} is missing. {instead}")
     if checkpoint is not None and path.parent.name != "checkpoints":
         raise UsageError(f"{named}: is no checkpoint. {instead}")
     return Run(folder, trusted=trusted), checkpoint
-
-
-def _newest(named: str, given: Mapping[str, Any], having: str) -> Path:
-    log_root = given.get("log_root") or RunOptions.log_root
-    for run in newest_first(log_root, given.get("library"), given.get("task"), having):
-        return run
-    has = "saved a checkpoint" if having == INDEX else "recorded anything"
-    raise UsageError(
-        f"{named}: no such run below {log_root} has {has}. Name a run folder, or the --log-root of "
-        "the run."
-    )
 
 
 def find_checkpoint(config: RunConfig, warn: Callable[[str], None]) -> Checkpoint | None:
@@ -98,14 +94,6 @@ def find_checkpoint(config: RunConfig, warn: Callable[[str], None]) -> Checkpoin
         f"--checkpoint {config.checkpoint}: no run of {config.library} on {config.task} below "
         f"{config.log_root} has saved one. Name a file, or the --log-root of the run to resume."
     )
-
-
-def _below(word: str, folder: Path, name: str) -> str:
-    """Return how to name the run folders in a folder that is none; "" if there are none."""
-    for pattern in ("*", "*/*", "*/*/*"):
-        if count := sum(1 for _ in folder.glob(f"{pattern}/{name}")):
-            return f"Below it are {count} of them: {shlex.quote(word)}/{pattern}."
-    return ""
 
 
 def newest_first(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
-import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -44,7 +42,7 @@ class Run:
         trusted: bool = False,
         warn: Callable[[str], None] = note,
     ) -> None:
-        """Name the folder, what has been read of it, and who is told what is passed over."""
+        """Name the folder, what was read of it, and what is called with warnings."""
         self.path, self.name = path, name
         if metrics is not None:
             self.metrics = metrics
@@ -87,9 +85,8 @@ class Run:
     @property
     def target_return(self) -> float | None:
         """The return at which it was to end; None if none was given."""
-        found: Any = self.config.get("target_return")
-        usable = type(found) in (int, float) and abs(found) <= sys.float_info.max
-        return float(found) if usable else None
+        found: float | None = self.config.get("target_return")
+        return found
 
     @property
     def outcome(self) -> str:
@@ -122,26 +119,25 @@ class Run:
         Raises:
             UsageError: the run has not saved it.
         """
+        if found := self.find(which):
+            return found
         entries = saved_checkpoints(self.path, self._warn)
-        found = self._last_sound(_chosen(entries, which))
-        if found is None:
-            saved = ", ".join(str(entry["iteration"]) for entry in entries)
-            saved = textwrap.shorten(saved, 200, placeholder=" ...")
-            there = f"It has those of the iterations {saved}."
-            if not saved:
-                there = (
-                    f"It has saved none yet. To repeat it: --config {self.path / 'config.yaml'}."
-                )
-            named = named or f"--checkpoint {which}"
-            raise UsageError(f"{named}: the run {self.path} has no such checkpoint. {there}")
-        return found
+        saved = textwrap.shorten(", ".join(str(each["iteration"]) for each in entries), 200)
+        there = (
+            f"It has those of the iterations {saved}."
+            if entries
+            else f"It has saved none yet. To repeat it: --config {self.path / 'config.yaml'}."
+        )
+        named = named or f"--checkpoint {which}"
+        raise UsageError(f"{named}: the run {self.path} has no such checkpoint. {there}")
 
     def find(self, which: str = "latest") -> Checkpoint | None:
         """Return what `checkpoint` does, or None."""
-        return self._last_sound(_chosen(saved_checkpoints(self.path, self._warn), which))
-
-    def _last_sound(self, entries: Sequence[Mapping[str, Any]]) -> Checkpoint | None:
-        """Return the last of these checkpoints that is there and not damaged."""
+        entries = saved_checkpoints(self.path, self._warn)
+        if which == "best":
+            entries = by_return(entries)
+        elif which != "latest":
+            entries = [each for each in entries if str(each["iteration"]) == which]
         for checkpoint in self._present(entries[::-1]):
             try:
                 checkpoint.check()
@@ -153,29 +149,17 @@ class Run:
         return None
 
     def _present(self, entries: Sequence[Mapping[str, Any]]) -> Iterator[Checkpoint]:
-        """Yield those that are there, each once. What is missing before them is told once."""
+        """Yield those that are there, each once."""
         folder = self.path / "checkpoints"
-        of_name = {str(entry["name"]): entry["iteration"] for entry in reversed(entries)}
-        names = list(dict.fromkeys(str(entry["name"]) for entry in entries))
-        there = set(os.listdir(folder)) if names and folder.is_dir() else set()
-        gone = next((index for index, name in enumerate(names) if name in there), len(names))
-        if gone:
-            more = f", as were {gone - 1:,} more" if gone > 1 else ""
-            self._warn(f"passing over {folder / names[0]}: it was renamed or removed{more}.")
-        for path in (folder / name for name in names if name in there):
+        iterations = {entry["name"]: entry["iteration"] for entry in reversed(entries)}
+        for name in dict.fromkeys(entry["name"] for entry in entries):
+            path = folder / name
             if not self._trusted and not real(path).is_relative_to(real(self.path)):
                 self._warn(
-                    f"passing over {path.name!a}: it leads out of {folder}. If it is yours, or you "
+                    f"passing over {name!a}: it leads out of {folder}. If it is yours, or you "
                     "trust who wrote it, add --trust."
                 )
             elif path.is_file():
-                yield Checkpoint(path, self._trusted, of_name[path.name])
+                yield Checkpoint(path, self._trusted, iterations[name])
             else:
-                self._warn(f"passing over {path}: it {no_file(path)}.")
-
-
-def _chosen(entries: list[dict[str, Any]], which: str) -> list[dict[str, Any]]:
-    """Return those of these checkpoints that a word means, the one before all others last."""
-    if which == "best":
-        return by_return(entries)
-    return [each for each in entries if which in ("latest", str(each["iteration"]))]
+                self._warn(f"passing over {path}: it {no_file(path, 'was renamed or removed')}.")

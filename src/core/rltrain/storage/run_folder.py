@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import json
 import os
 import re
@@ -20,12 +19,7 @@ from rltrain.files.disk import PARTIAL, NotWritten, disk_errors, try_to_write, w
 from rltrain.files.reading import real
 from rltrain.terminal import one_line
 
-_LONGEST = 255
-"""Bytes of a file's name."""
-_KEPT = 60
-"""Characters of a longer task's name that the folder keeps; each may have four bytes."""
-
-LONGEST_NAME = _LONGEST - len("2026-01-31_23-59-59__99")
+LONGEST_NAME = 255 - len("2026-01-31_23-59-59__99")
 """Bytes of a run's name, which stands between the time and perhaps a number."""
 
 
@@ -66,9 +60,6 @@ class RunFolder:
         Args:
             name: path relative to the run folder.
             write: writes the whole file to the path that it is given.
-
-        Returns:
-            The path of the file.
 
         Raises:
             NotWritten: the disk does not take it, or the run folder was removed.
@@ -118,11 +109,7 @@ def create_run_folder(log_root: str, library: str, task: str, run_name: str | No
 def task_folder(log_root: str, library: str, task: str) -> Path:
     """Return the folder of a task's runs: `<log_root>/<library>/<task>`."""
     label = re.sub(r"[^\w.-]+", "_", task)
-    if not label.strip("."):
-        label = f"_{label}"  # Not the folder above.
-    if len(label.encode()) > _LONGEST:
-        label = label[:_KEPT] + hashlib.sha256(task.encode()).hexdigest()[:8]
-    return real(log_root) / library / label
+    return real(log_root) / library / (label if label.strip(".") else f"_{label}")
 
 
 def check_writable(option: str, folder: str, whose: str = "") -> None:
@@ -135,19 +122,13 @@ def check_writable(option: str, folder: str, whose: str = "") -> None:
     """
     try:
         if one_line(folder) != folder:
-            named = folder.isascii() or folder.encode("utf-8", "replace").decode() == folder
-            raise ValueError("it has control characters" if named else "it is not UTF-8")
+            raise ValueError("it has control characters")
         path = Path(folder).expanduser().resolve()
         existing = next(folder for folder in (path, *path.parents) if folder.exists())
         if not existing.is_dir():
             raise NotADirectoryError(f"{existing} is not a folder")
-        probe = existing / f".rltrain-{os.getpid()}"
-        probe.mkdir()
-        try:
-            try_to_write(probe)
-        finally:
-            probe.rmdir()
-    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: ~user is nobody's home.
+        try_to_write(existing)
+    except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: of ~user, no user's.
         raise UsageError(_unwritable(option, one_line(folder) + whose, error)) from error
 
 

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tensorboard.compat.proto.event_pb2 import Event, SessionLog
 from tensorboard.compat.proto.summary_pb2 import Summary
-from tensorboard.compat.proto.tensor_pb2 import TensorProto
-from tensorboard.compat.proto.types_pb2 import DT_STRING
-from tensorboard.plugins.text.metadata import create_summary_metadata
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from rltrain.hookspecs import hookimpl
 from rltrain.records import Record, RunStarted, Scalars
-from rltrain_tensorboard.options import TensorBoardOptions
+from rltrain_tensorboard.plugin import TensorBoardOptions
 from rltrain_tracking import metrics_of
 
 FOLDER = "tensorboard"
@@ -40,16 +36,18 @@ class TensorBoardWriter:
 
     @hookimpl
     def rltrain_write(self, record: Record) -> None:
-        """Write the run's overview when it starts, then the scalars of each iteration."""
+        """Open the file when the run starts, then write the scalars of each iteration."""
         if isinstance(record, RunStarted):
             self._open(Path(record.run_dir) / FOLDER, record.frames)
-            self._add([_text("run", _overview(record))], step=0)
         elif isinstance(record, Scalars):
             values = metrics_of(record).items()
-            self._add(
-                [Summary.Value(tag=name, simple_value=value) for name, value in values],
-                step=record.frames,
-            )
+            summary = [Summary.Value(tag=name, simple_value=value) for name, value in values]
+            self._write(step=record.frames, summary=Summary(value=summary))
+            self._waiting += 1
+            # By default once per iteration: cheap, and if the rank is killed, no event is lost.
+            if self._file is not None and self._waiting >= self._flush_interval:
+                self._waiting = 0
+                self._file.flush()
 
     @hookimpl
     def rltrain_shutdown(self) -> None:
@@ -69,39 +67,6 @@ class TensorBoardWriter:
             # TensorBoard forgets what ranks that failed have written after the checkpoint.
             self._write(step=frames + 1, session_log=SessionLog(status=SessionLog.START))
 
-    def _add(self, values: list[Summary.Value], step: int) -> None:
-        self._write(step=step, summary=Summary(value=values))
-        self._waiting += 1
-        # By default once per iteration: cheap, and if the rank is killed, no event is lost.
-        if self._file is not None and self._waiting >= self._flush_interval:
-            self._waiting = 0
-            self._file.flush()
-
     def _write(self, **event: Any) -> None:
         if self._file is not None:
             self._file.write(Event(wall_time=time.time(), **event).SerializeToString())
-
-
-def _overview(started: RunStarted) -> Mapping[str, object]:
-    return {
-        "task": started.task,
-        "library": started.library,
-        "algorithm": started.algorithm,
-        "world size": started.world.world_size,
-        "nodes": started.world.num_nodes,
-        "device of rank 0": started.world.device,
-        "environments a rank": started.num_envs,
-        "seed": started.seed,
-        "run folder": started.run_dir,
-    }
-
-
-def _text(tag: str, rows: Mapping[str, object]) -> Summary.Value:
-    """Make a table for TensorBoard's text tab, which shows Markdown."""
-    lines = ["| | |", "|---|---|", *(f"| {name} | `{value}` |" for name, value in rows.items())]
-    content = "\n".join(lines).encode()
-    return Summary.Value(
-        tag=f"{tag}/text_summary",
-        metadata=create_summary_metadata(display_name=tag, description=""),
-        tensor=TensorProto(dtype=DT_STRING, string_val=[content]),
-    )

@@ -3,7 +3,12 @@
 `TrackerWriter` keeps it out of training's way. The modules in this package are internal.
 """
 
-from rltrain_tracking.run import (
+from rltrain_tracking.tracker import (
+    CHECKPOINTS,
+    Refused,
+    Row,
+    Tracker,
+    check_options,
     checkpoint_files,
     config_of,
     metrics_of,
@@ -11,7 +16,6 @@ from rltrain_tracking.run import (
     remember,
     remembered,
 )
-from rltrain_tracking.tracker import CHECKPOINTS, Refused, Row, Tracker, check_options
 from rltrain_tracking.writer import TrackerWriter
 
 __all__ = [

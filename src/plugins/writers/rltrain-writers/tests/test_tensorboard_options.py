@@ -9,7 +9,7 @@ from test_long_runs import hold_no_more
 import rltrain
 from rltrain.cli.main import main
 from rltrain.options import RunOptions, load_yaml
-from rltrain_tensorboard.options import TensorBoardOptions
+from rltrain_tensorboard.plugin import TensorBoardOptions
 
 pytest.importorskip("tensorboard")
 

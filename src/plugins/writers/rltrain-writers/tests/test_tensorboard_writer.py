@@ -15,8 +15,7 @@ pytest.importorskip("tensorboard")
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rltrain_tensorboard.options import TensorBoardOptions
-from rltrain_tensorboard.plugin import rltrain_provides
+from rltrain_tensorboard.plugin import TensorBoardOptions, rltrain_provides
 from rltrain_tensorboard.writer import FOLDER, TensorBoardWriter
 
 
@@ -100,14 +99,6 @@ def test_values_that_are_not_finite_are_written(tmp_path: Path) -> None:
     assert math.isnan(found.Scalars("episode/return")[0].value)
     assert found.Scalars("inf")[0].value == -math.inf
     assert found.Scalars("beyond float32")[0].value == math.inf
-
-
-def test_the_run_is_described_as_text(tmp_path: Path) -> None:
-    (event,) = written(tmp_path).Tensors("run/text_summary")
-    table = event.tensor_proto.string_val[0].decode()
-    assert "| library | `rl_games` |" in table
-    assert "| world size | `2` |" in table
-    assert "| seed | `7` |" in table
 
 
 def test_records_are_on_disk_before_shutdown(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from rltrain_tracking import (
     remember,
     remembered,
 )
-from rltrain_tracking import sender as sending
+from rltrain_tracking import writer as sending
 from rltrain_tracking import writer as writing
 
 ENDED = RunEnded(3, 96, 1.0, None)
@@ -162,7 +162,9 @@ def test_a_call_that_takes_long_is_named_while_training_goes_on(tmp_path, capsys
         writer.rltrain_write(scalars(iteration))
     (line,) = lines(capsys)
     line = without_seconds(line, began)
-    assert line.endswith("no answer for N s: training goes on, and what is recorded is sent later")
+    assert line.endswith(
+        "no answer for N s: training continues, and what is recorded is sent later"
+    )
     before = time.monotonic()
     writer.rltrain_shutdown()  # It is known not to answer.
     never.set()
@@ -190,7 +192,7 @@ def test_what_failed_is_sent_when_the_tracker_is_back_and_said_once(tmp_path, ca
     assert tracker.frames == [32 * iteration for iteration in range(1, 200)]
     assert tracker.calls[-1] == ("finish", "finished")
     assert lines(capsys) == [
-        "rltrain: mine: http://(hidden)@host is gone: training goes on, and what is recorded "
+        "rltrain: mine: http://(hidden)@host is gone: training continues, and what is recorded "
         "is sent later"
     ]
 
@@ -250,6 +252,9 @@ def test_the_last_or_the_best_checkpoint_is_sent_when_the_run_ends(choice, sent,
         for name, iteration, mean in saved
     ]
     (tmp_path / "checkpoints.json").write_text(json.dumps(entries))
+    (tmp_path / "checkpoints").mkdir()
+    for name, _, _ in saved:
+        (tmp_path / "checkpoints" / name).touch()
     tracker = Calls()
     records = [CheckpointSaved(str(tmp_path / "checkpoints" / name), n) for name, n, _ in saved]
     run(tracker, tmp_path, scalars(3), *records, checkpoints=choice)
