@@ -6,7 +6,7 @@ import dataclasses
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rltrain import __version__
@@ -18,39 +18,26 @@ from rltrain.plugins import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
 from rltrain.types import World
 from rltrain.work import place_run
+from rltrain_doctor.command import DoctorOptions
 from rltrain_doctor.devices import devices
-from rltrain_doctor.findings import Finding, Section, look
+from rltrain_doctor.findings import Finding, print_section, print_summary, run_check
 from rltrain_doctor.limits import limits
 from rltrain_doctor.network import network
-from rltrain_doctor.page import print_section, print_summary
 from rltrain_doctor.ranks import ranks
 from rltrain_doctor.variables import variables
 from rltrain_doctor.versions import versions
 
 Placed = World | None | Exception
-Check = tuple[str, Callable[[], Iterable[Finding]]]
+"""This process' place among ranks that were started; None if it starts them."""
 
 
-def checkup(
-    options: Mapping[str, Any], *, as_json: bool, fix: bool, start_ranks: bool, timeout: float
-) -> int:
-    """Run all checks, and print each section when it is done.
-
-    Args:
-        options: fields of `RunOptions` that say where the run will run.
-        as_json: whether to print one JSON object at the end instead.
-        fix: whether to save environment variables that help, if any are needed.
-        start_ranks: whether to also start ranks.
-        timeout: seconds for each start of ranks.
-
-    Returns:
-        1 if there is a problem, else 0.
-    """
+def checkup(options: Mapping[str, Any], own: DoctorOptions) -> int:
+    """Run all checks, print each section when it is done, and return 1 if there is a problem."""
     requested = RunOptions.from_mapping({**options, "distributed": True})
-    registry = discover(requested.no_plugins)
+    registry, environ = discover(requested.no_plugins), os.environ
     library = options.get("library")
     _check_names(requested, library, registry)
-    placement, placed = _placed(requested, registry)
+    placement, placed = _place(requested, registry)
     # One report per node: if a launcher started this process, only its node's first rank prints.
     shown = not isinstance(placed, World) or placed.slot == 0
 
@@ -58,42 +45,35 @@ def checkup(
         if shown:
             print(text, file=sys.stderr, flush=True)
 
-    checks = _checks(requested, placement, placed, registry, library, report)
-    if start_ranks and placement is not None and not isinstance(placed, Exception):
-        where = (placement, placed, registry, os.environ)
-        checks.append(("Ranks", lambda: ranks(*where, timeout, fix, report)))
-    sections: list[Section] = []
-    for title, check in checks:
-        sections.append(look(title, check))
-        if shown and not as_json:
-            print_section(sections[-1])
-    status = int(any(each.level == "problem" for x in sections for each in x.findings))
-    if shown and as_json:
-        print_json(_as_json(sections, status))
-    elif shown:
-        print_summary(sections)
-    return status
-
-
-def _checks(
-    requested: RunOptions,
-    placement: Placement | None,
-    placed: Placed,
-    registry: Registry,
-    library: str | None,
-    report: Callable[[str], None],
-) -> list[Check]:
     settled = placement or requested
-    starts = placed is None and settled.node_rank == 0
     several = placed.num_nodes > 1 if isinstance(placed, World) else settled.nnodes > 1
+    hosted = placed is None and settled.node_rank == 0
     master = settled.master_addr, settled.master_port
-    return [
-        ("Versions", lambda: versions(registry, library)),
-        ("Devices", lambda: devices(os.environ, registry, requested.framework, report)),
-        ("Launcher", lambda: variables(os.environ, registry, placement, placed)),
-        ("Network", lambda: network(os.environ, master, several=several, hosted=starts)),
-        ("Limits", lambda: limits(requested.log_root)),
-    ]
+    checks = {
+        "Versions": lambda: versions(registry, library),
+        "Devices": lambda: devices(environ, registry, requested.framework, report),
+        "Launcher": lambda: variables(environ, registry, placement, placed),
+        "Network": lambda: network(environ, master, several=several, hosted=hosted),
+        "Limits": lambda: limits(requested.log_root),
+    }
+    if not own.no_ranks and placement is not None and not isinstance(placed, Exception):
+        where = placement, placed, registry, environ
+        checks["Ranks"] = lambda: ranks(*where, own.timeout, own.fix, report)
+    sections: dict[str, list[Finding]] = {}
+    for title, check in checks.items():
+        sections[title] = run_check(title, check)
+        if shown and not own.json:
+            print_section(title, sections[title])
+    findings = [finding for section in sections.values() for finding in section]
+    status = int(any(finding.level == "problem" for finding in findings))
+    if shown and own.json:
+        about = {"rltrain": __version__, "host": socket.gethostname()}
+        about["status"] = "problem" if status else "ok"
+        shapes = {title.lower(): [x.as_json() for x in each] for title, each in sections.items()}
+        print_json({**about, "sections": shapes})
+    elif shown:
+        print_summary(findings)
+    return status
 
 
 def _check_names(requested: RunOptions, library: str | None, registry: Registry) -> None:
@@ -117,7 +97,7 @@ def _check_names(requested: RunOptions, library: str | None, registry: Registry)
         )
 
 
-def _placed(requested: RunOptions, registry: Registry) -> tuple[Placement | None, Placed]:
+def _place(requested: RunOptions, registry: Registry) -> tuple[Placement | None, Placed]:
     """Place the run as the plan does. An error is returned, to be reported as a finding."""
     try:
         placement, world = place_run(requested, registry, os.environ)
@@ -129,15 +109,3 @@ def _placed(requested: RunOptions, registry: Registry) -> tuple[Placement | None
         # The default for one core is one rank, which has no peer to talk to.
         placement = dataclasses.replace(placement, nproc_per_node=2)
     return placement, world
-
-
-def _as_json(sections: Iterable[Section], status: int) -> dict[str, Any]:
-    return {
-        "rltrain": __version__,
-        "host": socket.gethostname(),
-        "status": "problem" if status else "ok",
-        "sections": {
-            section.title.lower(): [finding.as_json() for finding in section.findings]
-            for section in sections
-        },
-    }

@@ -65,11 +65,4 @@ class DoctorCommand:
         from rltrain_doctor.checkup import checkup
 
         own = read_flags(DoctorOptions, arguments)
-        options = {name: x for name, x in vars(arguments).items() if not hasattr(own, name)}
-        return checkup(
-            options,
-            as_json=own.json,
-            fix=own.fix,
-            start_ranks=not own.no_ranks,
-            timeout=own.timeout,
-        )
+        return checkup({k: x for k, x in vars(arguments).items() if not hasattr(own, k)}, own)

@@ -17,7 +17,6 @@ MIB, GIB = 2**20, 2**30
 LOW_SHM = 256 * MIB
 """NCCL's buffers take tens of MiB per pair of ranks; docker's default is 64 MiB."""
 
-LOW_DISK = GIB
 LOW_FILES = 1024
 
 
@@ -32,13 +31,21 @@ def limits(
         infiniband: the folder of InfiniBand devices, which need locked memory.
     """
     yield _shared_memory()
-    yield _files()
-    yield _locked(infiniband)
-    yield _processes()
+    yield _limit("open files", resource.RLIMIT_NOFILE, "ulimit -n 4096")
+    yield _limit("processes", resource.RLIMIT_NPROC, "ulimit -u 4096: threads count too")
+    if infiniband.is_dir() and any(infiniband.iterdir()):
+        soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+        if soft >= 0:
+            hint = "ulimit -l unlimited (docker run --ulimit memlock=-1): InfiniBand needs it"
+            yield warning("locked memory", in_bytes(soft), hint, limit=soft)
     yield _memory(root)
     yield _cores(root)
-    yield _disk("log root", Path(log_root))
-    yield _temporary()
+    yield _disk("log root", Path(log_root), "--log-root DIR")
+    try:
+        with private_folder() as folder:
+            yield _disk("temporary", folder.parent, "TMPDIR=DIR")
+    except UsageError as error:
+        yield problem("temporary", str(error), "")
 
 
 def _shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
@@ -48,49 +55,30 @@ def _shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
     except OSError:
         return warning("/dev/shm", "does not exist: NCCL needs it between GPUs", hint)
     size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
-    text = f"{in_bytes(free)} free of {in_bytes(size)}"
-    data = {"size": size, "free": free}
+    text, data = f"{in_bytes(free)} free of {in_bytes(size)}", {"size": size, "free": free}
     if free < LOW_SHM:
         return warning("/dev/shm", f"{text}: NCCL and simulators need more", hint, **data)
     return ok("/dev/shm", text, **data)
 
 
-def _files() -> Finding:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    text = f"{_count(soft)} (hard {_count(hard)})"
+def _limit(name: str, which: int, hint: str) -> Finding:
+    soft, _ = resource.getrlimit(which)
     if 0 <= soft < LOW_FILES:
-        text += ": few for several ranks"
-        return warning("open files", text, "ulimit -n 4096", limit=soft)
-    return ok("open files", text, limit=soft)
-
-
-def _locked(infiniband: Path) -> Finding:
-    soft, _ = resource.getrlimit(resource.RLIMIT_MEMLOCK)
-    text = "unlimited" if soft < 0 else in_bytes(soft)
-    if soft >= 0 and infiniband.is_dir() and any(infiniband.iterdir()):
-        hint = "ulimit -l unlimited (docker run --ulimit memlock=-1): InfiniBand locks its memory"
-        return warning("locked memory", text, hint, limit=soft)
-    return ok("locked memory", text, limit=soft)
-
-
-def _processes() -> Finding:
-    soft, _ = resource.getrlimit(resource.RLIMIT_NPROC)
-    if 0 <= soft < LOW_FILES:
-        hint = "ulimit -u 4096: threads count too"
-        return warning("processes", f"{soft}: few for several ranks", hint, limit=soft)
-    return ok("processes", _count(soft), limit=soft)
+        return warning(name, f"{soft}: few for several ranks", hint, limit=soft)
+    return ok(name, "unlimited" if soft < 0 else str(soft), limit=soft)
 
 
 def _memory(root: Path) -> Finding:
     """Report how much memory is free, on the machine and in this process' cgroup."""
     lines = (root / "proc/meminfo").read_text().splitlines()
     known = {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if "kB" in line}
-    total, free = known["MemTotal"], known.get("MemAvailable", known["MemFree"])
-    for group in _cgroups(root, "memory"):
-        limit = _read(group, "memory.max", "memory.limit_in_bytes")
-        used = _read(group, "memory.current", "memory.usage_in_bytes")
-        if limit is not None and limit < total:
-            total, free = limit, max(min(free, limit - (used or 0)), 0)
+    total, free = known["MemTotal"], known["MemAvailable"]
+    for group in _cgroups(root):
+        limit = _read(group / "memory.max")[0]
+        if limit.isdecimal() and int(limit) < total:
+            used = _read(group / "memory.current")[0]
+            total = int(limit)
+            free = max(min(free, total - int(used or 0)), 0)
     text, data = f"{in_bytes(free)} free of {in_bytes(total)}", {"total": total, "free": free}
     if free < GIB:
         hint = "Ranks that need more are killed. Use fewer ranks or a larger container limit."
@@ -100,11 +88,11 @@ def _memory(root: Path) -> Finding:
 
 def _cores(root: Path) -> Finding:
     """Report how much CPU time this process' cgroup gets."""
-    cores, quota = available_cores(), None
-    for group in _cgroups(root, "cpu"):
-        share = _quota(group)
-        if share is not None:
-            quota = share if quota is None else min(quota, share)
+    cores = available_cores()
+    quotas = [_read(group / "cpu.max") for group in _cgroups(root)]
+    quota = min(
+        (int(each[0]) / int(each[1]) for each in quotas if each[0].isdecimal()), default=None
+    )
     if quota is None:
         return ok("CPU quota", f"none: all {cores} cores", cores=cores)
     text, data = f"CPU time of {quota:g} of {cores} cores", {"cores": cores, "quota": quota}
@@ -114,68 +102,30 @@ def _cores(root: Path) -> Finding:
     return ok("CPU quota", text, **data)
 
 
-def _cgroups(root: Path, controller: str) -> Iterator[Path]:
-    """Yield the folders of this process' cgroup and its parents, for cgroup versions 2 and 1."""
+def _cgroups(root: Path) -> list[Path]:
+    """Return the folders of this process' cgroup (version 2) and its parents, where they exist."""
+    paths = [line[3:] for line in _read(root / "proc/self/cgroup", "\n") if line.startswith("0::")]
+    top = root / "sys/fs/cgroup"
+    # In a container, the path is often the host's, while the top is the container's.
+    here = [top / path.strip("/") for path in paths]
+    return [each for path in here for each in (path, *path.parents) if each.is_relative_to(top)]
+
+
+def _read(file: Path, separator: str | None = None) -> list[str]:
+    """Return the parts of a small file; [""] if it is not there."""
     try:
-        lines = (root / "proc/self/cgroup").read_text().splitlines()
+        return file.read_text().split(separator) or [""]
     except OSError:
-        return
-    for line in lines:
-        _, names, path = line.split(":", 2)
-        if names and controller not in names.split(","):
-            continue
-        top = root / "sys/fs/cgroup" / (controller if names else "")
-        # In a container, the path is often the host's, while the top is the container's.
-        here = top / path.strip("/")
-        while True:
-            if here.is_dir():
-                yield here
-            if here == top:
-                break
-            here = here.parent
+        return [""]
 
 
-def _read(group: Path, *names: str) -> int | None:
-    """Return the number in the first of these files that has one; None for "max"."""
-    for name in names:
-        try:
-            return int((group / name).read_text())
-        except (OSError, ValueError):
-            continue
-    return None
-
-
-def _quota(group: Path) -> float | None:
-    """Return the CPU quota of a cgroup, in cores; None if unlimited."""
-    try:
-        limit, period = (group / "cpu.max").read_text().split()
-        return None if limit == "max" else int(limit) / int(period)
-    except (OSError, ValueError):
-        limit_v1 = _read(group, "cpu.cfs_quota_us")
-        period_v1 = _read(group, "cpu.cfs_period_us")
-        return limit_v1 / period_v1 if period_v1 and limit_v1 and limit_v1 > 0 else None
-
-
-def _disk(name: str, folder: Path) -> Finding:
+def _disk(name: str, folder: Path, other: str) -> Finding:
     """Report the free disk space for a folder, which may not exist yet."""
     there = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     free = os.statvfs(there).f_bavail * os.statvfs(there).f_frsize
     text, data = f"{folder}: {in_bytes(free)} free", {"folder": str(folder), "free": free}
-    other = "--log-root DIR" if name == "log root" else "TMPDIR=DIR"
     if not there.is_dir() or not os.access(there, os.W_OK):
         return problem(name, f"{folder}: not writable", f"Choose another: {other}", **data)
-    if free < LOW_DISK:
+    if free < GIB:
         return warning(name, text, f"Free some space, or choose another: {other}", **data)
     return ok(name, text, **data)
-
-
-def _temporary() -> Finding:
-    try:
-        with private_folder() as folder:
-            return _disk("temporary", folder.parent)
-    except UsageError as error:
-        return problem("temporary", str(error), "")
-
-
-def _count(number: int) -> str:
-    return "unlimited" if number < 0 else str(number)

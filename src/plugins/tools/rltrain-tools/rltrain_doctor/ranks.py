@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 
 from rltrain.config import Placement
-from rltrain.options import saved_variables, unset, user_config_file
+from rltrain.errors import UsageError
+from rltrain.launch import whole
+from rltrain.options import load_yaml, saved_variables, unset, user_config_file
 from rltrain.plugins import Registry
 from rltrain.types import World
-from rltrain_doctor.child import Outcome, told, try_ranks
-from rltrain_doctor.findings import Finding, Level, ok, output_lines, problem, warning
-from rltrain_doctor.of_plugins import remedies
-from rltrain_doctor.saving import save_variables
+from rltrain_doctor.child import Outcome, try_ranks
+from rltrain_doctor.findings import Finding, Level, ok, problem, warning
+from rltrain_doctor.versions import remedies
 
-Report = Callable[[str], None]
+_HEAD = """\
+# Applied to every run of rltrain, by backend. A variable that the environment sets already keeps
+# its value. `rltrain doctor --fix` writes this file; change it or delete it as you like.
+"""
 
 
 def ranks(
@@ -24,7 +29,7 @@ def ranks(
     environ: Mapping[str, str],
     timeout: float,
     fix: bool,
-    report: Report,
+    report: Callable[[str], None],
 ) -> Iterator[Finding]:
     """Start the ranks, or join them. If that fails, search for variables with which it works.
 
@@ -32,119 +37,90 @@ def ranks(
         placement: where the run runs.
         world: the rank that it joins as; None starts ranks.
         registry: the installed plugins.
-        environ: the environment variables.
+        environ: the environment variables. Those that the user has set are not changed.
         timeout: seconds for each attempt.
         fix: whether to save what helps for this user's later runs.
-        report: called with a description of each attempt before it starts, and from time to time
-            with what its ranks are doing.
+        report: prints a line before each attempt.
     """
-    sets = remedies(registry, placement.backend)
-    saved = unset(saved_variables(placement.backend, environ), environ)
-    first = _attempt(placement, world, saved, timeout, report)
+
+    def attempt(variables: Mapping[str, str]) -> Outcome:
+        what = "joining the ranks" if world else f"starting {placement.nproc_per_node} rank(s)"
+        how = f" with {_words(variables)}" if variables else ""
+        report(f"{what}{how}, on {placement.backend}, for at most {timeout:g} s ...")
+        return try_ranks(placement, world, variables, timeout)
+
+    first = attempt(unset(saved_variables(placement.backend, environ), environ))
     if first.works:
         yield from _measured(placement, first, joined=world is not None)
         if fix:
             yield ok("fallback", "there is nothing to fix: the ranks can communicate")
         return
-    several = placement.nnodes > 1 or (world is not None and world.world_size > 1)
-    helps: Outcome | None = None
-    tried: list[Outcome] = []
-    if sets and not several and not first.refused:
-        for outcome in search(placement, sets, saved, environ, timeout, report):
-            tried.append(outcome)
-            if outcome.works:
-                helps = outcome
-    fixed = fix and helps is not None
-    level: Level = "warning" if fixed else "problem"
-    yield _failed(placement, first, level, sets if several else (), bool(tried))
-    for outcome in tried:
+    sets = [unset(each, environ) for each in remedies(registry, placement.backend)]
+    if placement.nnodes > 1 or (world is not None and world.world_size > 1):
+        yield _failed(placement, first, "problem", sets)
+        return
+    tried = [first]
+    for variables in ({}, *sets) if sets and not first.refused else ():
+        if not tried[-1].works and variables not in [each.variables for each in tried]:
+            tried.append(attempt(variables))
+    last = tried[-1]
+    yield _failed(placement, first, "warning" if fix and last.works else "problem")
+    for outcome in tried[1:]:
         if not outcome.works:
             text = f"{_words(outcome.variables)}: {_headline(outcome)}"
             yield ok("tried", text, **_data(outcome))
-    if helps is not None:
-        yield _helped(placement.backend, helps, fix, environ)
-        yield from _measured(placement, helps, joined=False)
-    elif tried:
+    if last.works:
+        yield _helped(placement.backend, last.variables, fix, environ)
+        yield from _measured(placement, last, joined=False)
+    elif len(tried) > 1:
         text = "none of the usual workarounds helps"
         yield problem("tried", text, "rltrain doctor --json has the full output of the ranks.")
 
 
-def search(
-    placement: Placement,
-    sets: Iterable[Mapping[str, str]],
-    failed: Mapping[str, str],
-    environ: Mapping[str, str],
-    timeout: float,
-    report: Report,
-) -> Iterator[Outcome]:
-    """Try sets of variables one after the other, until one works.
+def save_variables(backend: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> Path:
+    """Save a backend's variables, replacing those saved before, and return the file's path."""
+    import yaml
 
-    Args:
-        placement: where the run runs.
-        sets: of variables.
-        failed: variables that are known to fail, for example those that the user saved before.
-        environ: the environment variables. Those that the user has set are not changed.
-        timeout: seconds for each attempt.
-        report: called with a description of each attempt before it starts.
-    """
-    done = [dict(failed)]
-    for remedy in ({}, *sets):
-        variables = unset(remedy, environ)
-        if variables in done:
-            continue
-        done.append(variables)
-        outcome = _attempt(placement, None, variables, timeout, report)
-        yield outcome
-        if outcome.works:
-            return
-
-
-def _attempt(
-    placement: Placement,
-    world: World | None,
-    variables: Mapping[str, str],
-    timeout: float,
-    report: Report,
-) -> Outcome:
-    what = "joining the ranks" if world else f"starting {placement.nproc_per_node} rank(s)"
-    how = f" with {_words(variables)}" if variables else ""
-    report(f"{what}{how}, on {placement.backend}, for at most {timeout:g} s ...")
-    return try_ranks(placement, world, variables, timeout, report)
+    file = user_config_file(environ)
+    saved_variables(backend, environ)  # Do not overwrite a file that cannot be read.
+    content = load_yaml(str(file), "The file") if file.is_file() else {}
+    content["environment"] = {**(content.get("environment") or {}), backend: dict(variables)}
+    try:
+        with whole(file) as partial:
+            partial.write_text(_HEAD + yaml.safe_dump(content, sort_keys=False))
+    except OSError as error:
+        raise UsageError(f"{file}: cannot be written: {error.strerror}.") from error
+    return file
 
 
 def _failed(
     placement: Placement,
     outcome: Outcome,
     level: Level,
-    by_hand: Collection[Mapping[str, str]],
-    searched: bool,
+    by_hand: Sequence[Mapping[str, str]] = (),
 ) -> Finding:
-    """Report how the ranks failed, and what to do: try sets of variables by hand, for example."""
-    name, hint, data = "ranks", "", _data(outcome)
-    if outcome.result is not None:
-        name = "all-reduce"
+    """Report how the ranks failed, and which variables to try by hand."""
     with_ = f" with {_words(outcome.variables)}" if outcome.variables else ""
-    text = f"{placement.backend}{with_}: {_headline(outcome)}"
-    if outcome.hung:
-        hint = "With a slow disk or many ranks: --timeout 300. "
+    name = "ranks" if outcome.result is None else "all-reduce"
+    hints = ["With a slow disk or many ranks: --timeout 300."] if outcome.hung else []
     if by_hand:
         each = "; ".join(map(_words, by_hand))
-        hint += f"Try on every node, one after the other: {each}. "
-    elif not searched and not outcome.hung and output_lines(data):
-        hint = "The rank's output is below."
-    return Finding(level, name, text, hint.strip(), data)
+        hints.append(f"Try on every node, one after the other: {each}.")
+    text = f"{placement.backend}{with_}: {_headline(outcome)}"
+    return Finding(level, name, text, " ".join(hints), _data(outcome))
 
 
-def _helped(backend: str, helps: Outcome, fix: bool, environ: Mapping[str, str]) -> Finding:
-    what = _words(helps.variables) if helps.variables else "without the saved variables, it"
-    data = {"variables": dict(helps.variables)}
+def _helped(
+    backend: str, variables: Mapping[str, str], fix: bool, environ: Mapping[str, str]
+) -> Finding:
+    what = _words(variables) if variables else "without the saved variables, it"
+    data = {"variables": dict(variables)}
     if fix:
-        file = save_variables(backend, helps.variables, environ)
+        file = save_variables(backend, variables, environ)
         return ok("fallback", f"{what} works; saved in {file} for later runs", **data)
     hint = f"rltrain doctor --fix saves it in {user_config_file(environ)}, for all of your runs"
-    if helps.variables:
-        hint += f"; or: export {what}"
-    return warning("fallback", f"{what} works", f"{hint}.", **data)
+    hint += f"; or: export {what}." if variables else "."
+    return warning("fallback", f"{what} works", hint, **data)
 
 
 def _measured(placement: Placement, outcome: Outcome, joined: bool) -> Iterator[Finding]:
@@ -174,7 +150,8 @@ def _headline(outcome: Outcome) -> str:
         expected, found = outcome.result["expected"], outcome.result["found"]
         return f"wrong on rank {', '.join(wrong)}: {found} instead of {expected:g}"
     if outcome.hung:
-        return f"{outcome.error}: {told(outcome.ranks_at)}"
+        stages = "; ".join(f"rank {rank} {stage}" for rank, stage in outcome.ranks_at.items())
+        return f"{outcome.error}: {stages or 'no rank has started'}"
     return outcome.error.strip().splitlines()[-1]
 
 
@@ -183,11 +160,4 @@ def _words(variables: Mapping[str, str]) -> str:
 
 
 def _data(outcome: Outcome) -> dict[str, object]:
-    return {
-        "variables": dict(outcome.variables),
-        "error": outcome.error,
-        "hung": outcome.hung,
-        "wall_s": round(outcome.wall, 2),
-        "ranks_at": {str(rank): stage for rank, stage in outcome.ranks_at.items()},
-        "result": outcome.result and dict(outcome.result),
-    }
+    return {**vars(outcome), "wall": round(outcome.wall, 2)}

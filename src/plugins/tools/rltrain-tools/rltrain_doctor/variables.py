@@ -14,9 +14,7 @@ from rltrain_doctor.findings import Finding, ok, problem, warning
 
 _GROUPS = {
     "GPUs": ("CUDA_*", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
-    "transport": (
-        *("NCCL_*", "GLOO_*", "TORCH_NCCL_*", "TORCH_DISTRIBUTED_DEBUG", "UCX_*", "FI_PROVIDER"),
-    ),
+    "transport": ("NCCL_*", "GLOO_*", "TORCH_*", "UCX_*", "FI_PROVIDER"),
     "threads": ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PJRT_NPROC"),
     "jax": ("JAX_*", "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID"),
     "memory": ("XLA_*", "PYTORCH_*"),
@@ -34,11 +32,6 @@ _SIZES = {
 
 _RANK = ("RANK", "LOCAL_RANK", "WORLD_SIZE")
 
-_BY_HAND = (
-    "Start rltrain once per node, with --nnodes, --node-rank and --master-addr; or start the ranks "
-    "with torchrun."
-)
-
 
 def variables(
     environ: Mapping[str, str],
@@ -55,20 +48,35 @@ def variables(
         placed: this process' place; None if it will start ranks; the error if neither is possible.
     """
     groups = {spec.name: spec.variables for spec in registry.all(ClusterSpec)} | _GROUPS
-    found = False
     for who, patterns in groups.items():
-        names = sorted(
-            name for name in environ if any(fnmatch.fnmatchcase(name, each) for each in patterns)
-        )
-        if names:
-            found = True
-            values = {name: hide(environ[name], name) for name in names}
+        values = {
+            name: hide(environ[name], name)
+            for name in sorted(environ)
+            if any(fnmatch.fnmatchcase(name, each) for each in patterns)
+        }
+        if values:
             yield ok(who, " ".join(f"{n}={v}" for n, v in values.items()), variables=values)
-    if not found:
-        yield ok("environment", "no launcher, scheduler or library has set a variable")
     yield _interpreted(placement, placed)
-    if placed is None and placement is not None and placement.cluster is None:
-        yield from _not_joined(environ, placement)
+    if placed is not None or placement is None or placement.cluster is not None:
+        return
+    if placement.nnodes > 1:
+        return
+    given = [name for name in _RANK if environ.get(name)]
+    lacking = [name for name in _RANK if name not in given]
+    if given and lacking:
+        found = " ".join(f"{name}={environ[name]}" for name in given)
+        text = f"{found} without {' and '.join(lacking)}: rltrain does not treat this as a rank"
+        hint = f"Unset {' '.join(given)}, or set all of {', '.join(_RANK)}."
+        yield warning("ranks", text, hint)
+    for who, name in _SIZES.items():
+        number = environ.get(name, "")
+        if number.isdecimal() and int(number) > 1:
+            text = f"{who} started {number} processes ({name}={number}), which rltrain does not "
+            hint = (
+                "Start rltrain once per node, with --nnodes, --node-rank and --master-addr; or "
+                "start the ranks with torchrun."
+            )
+            yield problem("ranks", f"{text}join: each would train alone", hint)
 
 
 def _interpreted(placement: Placement | None, placed: World | Exception | None) -> Finding:
@@ -87,23 +95,3 @@ def _interpreted(placement: Placement | None, placed: World | Exception | None) 
         f"{placed.local_world_size} on node {placed.node_rank} of {placed.num_nodes}, device "
         f"{placed.device}{by}",
     )
-
-
-def _not_joined(environ: Mapping[str, str], placement: Placement) -> Iterator[Finding]:
-    """Report processes that rltrain does not recognize as ranks of one run."""
-    given = [name for name in _RANK if environ.get(name)]
-    lacking = [name for name in _RANK if name not in given]
-    if given and lacking and placement.nnodes == 1:
-        found = " ".join(f"{name}={environ[name]}" for name in given)
-        text = f"{found} without {' and '.join(lacking)}: rltrain does not treat this as a rank"
-        hint = f"Unset {' '.join(given)}, or set all of {', '.join(_RANK)}."
-        yield warning("ranks", text, hint)
-    for who, name in _SIZES.items():
-        text = environ.get(name, "")
-        if placement.nnodes == 1 and text.isdecimal() and int(text) > 1:
-            yield problem(
-                "ranks",
-                f"{who} started {text} processes ({name}={text}), which rltrain does not join: "
-                "each would train alone",
-                _BY_HAND,
-            )

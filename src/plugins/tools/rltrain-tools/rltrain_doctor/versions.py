@@ -1,63 +1,19 @@
-"""Versions of Python, of rltrain and its plugins, and of what the plugins adapt."""
+"""Versions of Python, rltrain, its plugins and what they adapt; conflicts of installed packages."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import platform
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.utils import canonicalize_name
 
 from rltrain import __version__
-from rltrain.plugins import Installed, PluginRecord, Registry, adapted
-from rltrain.specs import LibrarySpec
-from rltrain_doctor.conflicts import conflicts
+from rltrain.plugins import PluginRecord, Registry, adapted
+from rltrain.specs import Checkup, LibrarySpec
 from rltrain_doctor.findings import Finding, ok, problem, warning
-from rltrain_doctor.of_plugins import findings
-
-ALWAYS_WATCHED = ("numpy", "gymnasium", "rltrain")
-"""Distributions that are always checked, whichever plugins are installed."""
-
-
-def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
-    """Report which versions are installed, and whether they are in the ranges of the plugins.
-
-    Args:
-        registry: the installed plugins.
-        library: the library that the user will train with; its plugin must be ready.
-    """
-    yield ok("Python", f"{platform.python_version()}, {sys.executable}")
-    yield ok("rltrain", __version__)
-    watched = {*ALWAYS_WATCHED}
-    for record in registry.records:
-        needed = _adapted_by(record)
-        watched |= {record.distribution, *(requirement.name for requirement in needed)}
-        if record.distribution != "rltrain" or record.status != "ready":
-            yield _plugin(record, needed, library)
-    if not registry.names(LibrarySpec):
-        hint = (
-            "pip install 'rltrain-rl-games[library]', or another library's plugin: `make wheels` "
-            "in rltrain's clone lets pip find them"
-        )
-        yield problem("libraries", "No RL library can be used.", hint)
-    yield from conflicts(registry.records, watched)
-    yield from findings(registry)
-
-
-def _plugin(record: PluginRecord, needed: Iterable[Requirement], library: str | None) -> Finding:
-    name, ranges = record.distribution, [_range(requirement) for requirement in needed]
-    data = {"version": record.version, "status": record.status, "adapts": ranges}
-    if record.status == "ready":
-        text = ", ".join(f"{each['name']} {each['installed']} ({each['range']})" for each in ranges)
-        return ok(name, f"{record.version}: {text}" if text else record.version, **data)
-    reason, _, command = record.reason.partition(": pip install ")
-    hint = f"pip install {command}" if command else _HINTS[record.status]
-    chosen = library is not None and record.name == library
-    return (problem if chosen else warning)(
-        name, f"{record.version} is {record.status}: {reason}", hint, **data
-    )
-
 
 _HINTS = {
     "blocked": "Omit --no-plugin, or add it to RLTRAIN_PLUGINS.",
@@ -66,20 +22,105 @@ _HINTS = {
 }
 
 
-def _adapted_by(record: PluginRecord) -> tuple[Requirement, ...]:
-    try:
-        return adapted(tuple(importlib.metadata.requires(record.distribution) or ()), record.name)
-    except (importlib.metadata.PackageNotFoundError, ValueError):
-        return ()  # A plugin without metadata, or with metadata that cannot be parsed.
+def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
+    """Report installed versions, whether plugins can use them, and what does not work together.
 
-
-def _range(requirement: Requirement) -> dict[str, str | bool | None]:
-    """Return the installed version of a package, and whether it meets a requirement."""
-    installed = Installed().version(requirement.name)
-    wanted = requirement.specifier
-    return {
-        "name": requirement.name,
-        "installed": installed,
-        "range": ",".join(sorted(map(str, wanted), reverse=True)) or "any",
-        "met": installed is not None and wanted.contains(installed, prereleases=True),
+    A plugin that is not ready is a problem if it is that of the library that the user named.
+    """
+    yield ok("Python", f"{platform.python_version()}, {sys.executable}")
+    yield ok("rltrain", __version__)
+    installed = {
+        canonicalize_name(each.metadata["Name"]): each
+        for each in reversed(list(importlib.metadata.distributions()))
+        if "Name" in each.metadata
     }
+    watched = {"numpy", "gymnasium", "rltrain"}
+    for record in registry.records:
+        found = installed.get(canonicalize_name(record.distribution))
+        needed = adapted(tuple(found.requires or ()), record.name) if found is not None else ()
+        watched |= {record.distribution, *(requirement.name for requirement in needed)}
+        if record.distribution != "rltrain" or record.status != "ready":
+            yield _plugin(record, needed, installed, library)
+    if not registry.names(LibrarySpec):
+        hint = (
+            "pip install 'rltrain-rl-games[library]', or another library's plugin: `make wheels` "
+            "in rltrain's clone lets pip find them"
+        )
+        yield problem("libraries", "No RL library can be used.", hint)
+    yield from _unmet(installed, {canonicalize_name(name) for name in watched})
+    for record in registry.records:
+        try:
+            for text, hint in [pair for each in _checkups(record) for pair in each.findings]:
+                yield warning(record.name, text, hint)
+        except Exception as error:
+            text = f"cannot be asked for its checkup: {type(error).__name__}: {error}"
+            yield warning(record.name, text, "Report it to its author.")
+
+
+def facts(registry: Registry, framework: str) -> list[str]:
+    """Return the import strings of functions that return facts about a framework."""
+    found = [each.facts[framework] for each in _all(registry) if framework in each.facts]
+    return list(dict.fromkeys(found))
+
+
+def remedies(registry: Registry, backend: str) -> list[Mapping[str, str]]:
+    """Return sets of variables that may help if a backend's ranks cannot communicate."""
+    return [variables for each in _all(registry) for variables in each.remedies.get(backend, ())]
+
+
+def _all(registry: Registry) -> Iterator[Checkup]:
+    for record in registry.records:
+        try:
+            yield from _checkups(record)
+        except Exception:  # `versions` reports it.
+            continue
+
+
+def _checkups(record: PluginRecord) -> list[Checkup]:
+    found = record.ask("rltrain_checkup") if record.status == "ready" else []
+    if not all(isinstance(each, Checkup) for each in found):
+        raise TypeError(f"it must be a rltrain.specs.Checkup, not {found[0]!r}")
+    return found
+
+
+Installed = Mapping[str, importlib.metadata.Distribution]
+"""Every distribution by its canonical name; of two, the one that is imported."""
+
+
+def _plugin(
+    record: PluginRecord, needed: Iterable[Requirement], installed: Installed, library: str | None
+) -> Finding:
+    name, version = record.distribution, record.version
+    if record.status == "ready":
+        found = []
+        for each in needed:
+            there = installed.get(canonicalize_name(each.name))
+            wanted = ",".join(sorted(map(str, each.specifier), reverse=True)) or "any"
+            found.append(f"{each.name} {there and there.version} ({wanted})")
+        return ok(name, ": ".join(filter(None, [version, ", ".join(found)])))
+    reason, _, command = record.reason.partition(": pip install ")
+    hint = f"pip install {command}" if command else _HINTS[record.status]
+    chosen = library is not None and record.name == library
+    text = f"{version} is {record.status}: {reason}"
+    return (problem if chosen else warning)(name, text, hint, status=record.status)
+
+
+def _unmet(installed: Installed, watched: set[str]) -> Iterator[Finding]:
+    """Check requirements as `pip check` does, but only those by or on watched packages."""
+    for name, package in installed.items():
+        for text in package.requires or ():
+            try:
+                needed = Requirement(text)
+            except InvalidRequirement:  # Old packages can have these.
+                continue
+            other = canonicalize_name(needed.name)
+            applies = not needed.marker or needed.marker.evaluate({"extra": ""})
+            if not applies or not {name, other} & watched:
+                continue
+            there, wanted = installed.get(other), f"{needed.name}{needed.specifier}"
+            if there and needed.specifier.contains(there.version, prereleases=True):
+                continue
+            state = f"but {there.version} is installed" if there else "which is not installed"
+            hint = f"pip install '{wanted}', or another version of {name}"
+            text = f"{name} {package.version} needs {wanted}, {state}."
+            yield warning("requirement", text, hint)

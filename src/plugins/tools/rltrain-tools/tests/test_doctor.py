@@ -18,13 +18,10 @@ from rltrain.options import user_config
 from rltrain.plugins.registry import discover
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
-from rltrain_doctor import child
 from rltrain_doctor import ranks as ranks_module
-from rltrain_doctor.child import Outcome
-from rltrain_doctor.of_plugins import remedies
-from rltrain_doctor.probe import measure
-from rltrain_doctor.ranks import ranks
-from rltrain_doctor.saving import save_variables
+from rltrain_doctor.child import Outcome, measure
+from rltrain_doctor.ranks import ranks, save_variables
+from rltrain_doctor.versions import remedies
 
 CONFIG = make_config(
     distributed=True, nproc_per_node=2, backend="raises", framework="numpy", launcher="one"
@@ -64,7 +61,7 @@ class Tries:
         self.working, self.seen = working, []
         self.failed = {"error": "Rank 1 failed.\n\nRuntimeError: no way", **failed}
 
-    def __call__(self, config, world, variables, timeout, report):
+    def __call__(self, config, world, variables, timeout):
         self.seen.append(dict(variables))
         if variables in self.working:
             return Outcome(variables, result())
@@ -137,7 +134,7 @@ def test_fix_saves_the_fallback_and_later_checks_use_it(check):
 
 
 def test_a_saved_fallback_that_no_longer_helps_is_replaced(check):
-    save_variables("raises", SECOND)
+    save_variables("raises", SECOND, os.environ)
     tries = Tries(THIRD)
     check(tries, fix=True)
     assert tries.seen == [SECOND, {}, FIRST, THIRD]
@@ -172,24 +169,6 @@ def test_a_hang_reports_where_each_rank_was(check):
     assert "--timeout" in found[0].hint
 
 
-def test_while_ranks_start_it_is_told_what_they_are_doing(tmp_path, monkeypatch):
-    monkeypatch.setattr(child, "TELL", 0.01)
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    said = []
-
-    def report(text):
-        said.append(text.partition(": ")[2])
-        (tmp_path / "rank_1.stage").write_text("loads the backend")
-        if len(said) == 2:
-            process.stdin.close()  # Ends it.
-
-    with pytest.raises(subprocess.TimeoutExpired):
-        child._wait(process, 0.001, tmp_path, report)
-    child._wait(process, 60, tmp_path, report)
-    assert process.poll() is not None
-    assert said[:2] == ["no rank has started", "rank 1 loads the backend"]
-
-
 @pytest.mark.parametrize(
     ("config", "world", "failed"),
     [
@@ -204,16 +183,6 @@ def test_no_fallback_is_tried_with_other_nodes_or_a_refused_option(check, config
     assert tries.seen == [{}]
     assert found.level == "problem"
     assert ("FLAKY_FIRST=1; FLAKY_SECOND=1" in found.hint) is not failed.get("refused", False)
-
-
-@pytest.mark.parametrize(
-    ("error", "hint"),
-    [("Rank 1 failed.\n\nRuntimeError: no way", "The rank's output is below."), ("no way", "")],
-)
-def test_output_is_promised_only_where_there_is_more_of_it(check, error, hint):
-    (found,) = check(Tries(error=error, refused=True))
-    assert found.text.endswith("no way")
-    assert found.hint == hint
 
 
 # The command, with ranks in separate processes
@@ -320,10 +289,10 @@ def test_a_wrong_command_line_is_refused(flaky, stub, capsys, line, message):
 def test_a_name_of_two_plugins_stops_only_who_uses_it(flaky, stub, site, capsys, monkeypatch):
     monkeypatch.setattr(ranks_module, "try_ranks", Tries({}))
     site.install("second-stub", point="second", module="stub_plugin")
-    twice = "The backend 'stub' is provided twice, by second-stub 1.0 and rltrain-stub 1.0."
     assert main([*WORDS, "--backend", "raises"]) == 0
-    assert twice in " ".join(capsys.readouterr().out.split())
+    capsys.readouterr()
     assert main([*WORDS, "--backend", "stub"]) == 2
+    twice = "The backend 'stub' is provided twice, by second-stub 1.0 and rltrain-stub 1.0."
     assert twice in capsys.readouterr().err
 
 

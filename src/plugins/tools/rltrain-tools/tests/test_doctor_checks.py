@@ -10,7 +10,6 @@ import stat
 import subprocess
 import sys
 import tempfile
-import time
 
 import pytest
 
@@ -21,15 +20,12 @@ from rltrain.terminal import plain, plain_output
 from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_doctor import limits as limits_module
-from rltrain_doctor.conflicts import KNOWN, conflicts
 from rltrain_doctor.devices import devices
-from rltrain_doctor.findings import Section, look, problem
+from rltrain_doctor.findings import print_section, problem, run_check
 from rltrain_doctor.limits import limits
-from rltrain_doctor.network import listener, network, resolve
-from rltrain_doctor.of_plugins import facts, remedies
-from rltrain_doctor.page import print_section
+from rltrain_doctor.network import network
 from rltrain_doctor.variables import variables
-from rltrain_doctor.versions import versions
+from rltrain_doctor.versions import facts, remedies, versions
 
 EMPTY = "from rltrain.hookspecs import hookimpl\n"
 
@@ -54,8 +50,6 @@ def test_versions_and_ranges_are_reported(stub, site):
     assert named(found, "Python").level == "ok"
     fits = named(found, "rltrain-fits")
     assert summary(fits) == ("ok", "1.0: adapted 2.5 (>=2,<3)", "")
-    (adapted,) = fits.data["adapts"]
-    assert adapted == {"name": "adapted", "installed": "2.5", "range": ">=2,<3", "met": True}
 
 
 STUB_WRITER = """
@@ -96,21 +90,6 @@ def test_without_a_library_nothing_can_be_trained(stub, monkeypatch):
     assert named(versions(discover(), None), "libraries").level == "problem"
 
 
-def test_each_known_conflict_is_found(site):
-    for name, wanted in [item for conflict in KNOWN for item in conflict.packages.items()]:
-        version = {"<": "0.1", ">": "99", "": "1"}[wanted[:1]]
-        if not list(site.path.glob(f"{name.replace('-', '_')}-*")):
-            site.install(name, version=version)
-    texts = [finding.text for finding in conflicts((), ())]
-    for conflict in KNOWN:
-        assert len([text for text in texts if conflict.reason in text]) == 1, conflict
-
-
-def test_other_versions_do_not_conflict(site):
-    site.install("isaacsim", version="6.0")
-    assert not [x for x in conflicts((), ()) if "isaacsim" in x.text]
-
-
 def test_a_plugin_adds_what_it_finds(stub, site):
     site.install("one", version="1.5")
     site.install("two", version="3.0")
@@ -131,35 +110,17 @@ def test_a_plugin_that_cannot_be_asked_is_reported_and_the_others_are_asked(stub
     assert facts(discover(), "torch")
 
 
-def test_two_providers_of_one_name_are_reported(stub, site):
-    for name in ("rltrain-a", "rltrain-b"):
-        site.install(name, STUB_WRITER)
-    (found,) = [x for x in conflicts(discover().records, ()) if "twice" in x.text]
-    assert found.text == (
-        "The writer 'writer' is provided twice, by rltrain-a 1.0 and rltrain-b 1.0."
-    )
-    assert "--no-plugin rltrain-b" in found.hint
-
-
-def test_what_gives_way_to_another_plugin_is_no_conflict(stub, site):
-    site.install("rltrain-plain", STUB_WRITER.replace('"x:y"', '"x:y", gives_way=True'))
-    site.install("rltrain-better", STUB_WRITER)
-    assert not [x for x in conflicts(discover().records, ()) if "twice" in x.text]
-
-
-def test_unmet_requirements_of_watched_distributions_are_reported(site):
-    site.install("base", version="2.0")
-    extra = ('missing; extra == "x"', "base>=1", "not a requirement")
-    site.install("pins", requires=("base<2", "absent>=1", *extra))
+def test_unmet_requirements_by_or_on_what_runs_need_are_reported(stub, site):
+    site.install("numpy", version="2.0")
+    extra = ('missing; extra == "x"', "numpy>=1", "not a requirement")
+    site.install("pins", requires=("numpy<2", "absent>=1", *extra))
+    site.install("rltrain-writes", STUB_WRITER, requires=("absent>=1",))
     site.install("other", requires=("absent",))
-    texts = [finding.text for finding in conflicts((), {"base", "pins"})]
-    assert "pins 1.0 needs base<2, but 2.0 is installed." in texts
-    assert "pins 1.0 needs absent>=1, which is not installed." in texts
-    assert not [text for text in texts if text.startswith("other") or "missing" in text]
-    # The distributions that need a watched one are reported too.
-    assert "pins 1.0 needs base<2, but 2.0 is installed." in [
-        finding.text for finding in conflicts((), {"base"})
-    ]
+    texts = [finding.text for finding in versions(discover(), None)]
+    assert "pins 1.0 needs numpy<2, but 2.0 is installed." in texts
+    assert "rltrain-writes 1.0 needs absent>=1, which is not installed." in texts
+    assert not [text for text in texts if text.startswith(("other", "pins 1.0 needs absent"))]
+    assert not [text for text in texts if "missing" in text]
 
 
 # Devices
@@ -268,10 +229,9 @@ def test_variables_are_reported_with_their_source_and_effect():
     assert "HOME" not in str(found)
 
 
-def test_having_no_variables_set_is_reported_too():
-    first, second = variables({}, REGISTRY, STARTS, None)
-    assert "no launcher" in first.text
-    assert second.text == "starts 2 rank(s) here, by processes"
+def test_without_variables_ranks_are_started_here():
+    (found,) = variables({}, REGISTRY, STARTS, None)
+    assert found.text == "starts 2 rank(s) here, by processes"
 
 
 def test_a_contradiction_is_a_problem_with_the_errors_message():
@@ -320,10 +280,10 @@ def taken():
         yield server.getsockname()[1]
 
 
-def test_a_port_in_use_is_reported_with_its_owner(taken):
+def test_a_port_in_use_is_reported(taken):
     found = named(looked(master=("127.0.0.1", taken)), "port")
     assert found.level == "warning"
-    assert f"{taken} is taken by process {os.getpid()}" in found.text
+    assert found.text.startswith(f"{taken} cannot be listened on: another process does")
     assert named(looked(master=("127.0.0.1", taken), several=True), "port").level == "problem"
     # If ranks were already started, their launcher listens there.
     assert not [x for x in looked(master=("127.0.0.1", taken), hosted=False) if x.name == "port"]
@@ -332,7 +292,6 @@ def test_a_port_in_use_is_reported_with_its_owner(taken):
 def test_a_free_port_is_reported(taken):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert listener(port) is None
     assert summary(named(looked(master=("127.0.0.1", port)), "port")) == (
         "ok",
         f"{port} is free",
@@ -356,19 +315,6 @@ def test_node_0_must_be_the_master(monkeypatch):
 def test_loopback_cannot_be_the_master_of_several_nodes():
     assert named(looked(several=True), "master").level == "warning"
     assert summary(named(looked(), "master")) == ("ok", "127.0.0.1:29500, by lo", "")
-
-
-def test_a_resolver_that_does_not_answer_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: time.sleep(1) or [])
-    began = time.monotonic()
-    with pytest.raises(TimeoutError, match=r"no answer within 0\.1 s"):
-        resolve("slow.example", 0.1)
-    assert time.monotonic() - began < 0.9
-
-
-def test_an_unresolvable_host_name_is_a_warning(monkeypatch):
-    monkeypatch.setattr(socket, "gethostname", lambda: "no-such-host.invalid")
-    assert named(looked(), "host name").level == "warning"
 
 
 @pytest.mark.parametrize(
@@ -435,19 +381,6 @@ def test_the_narrowest_cgroup_counts(machine, monkeypatch):
     assert found["CPU quota"].hint == "Without GPUs: --nproc-per-node 1"
 
 
-def test_cgroups_v1_count_too(machine, monkeypatch):
-    monkeypatch.setattr(limits_module, "available_cores", lambda: 8)
-    files = {
-        "memory__job__memory_dot_limit_in_bytes": str(2**30),
-        "memory__job__memory_dot_usage_in_bytes": "0",
-        "cpu__job__cpu_dot_cfs_quota_us": "200000",
-        "cpu__job__cpu_dot_cfs_period_us": "100000",
-    }
-    found = machine(cgroup="5:cpu,cpuacct:/job\n4:memory:/job\n", **files)
-    assert found["memory"].data["total"] == 2**30
-    assert found["CPU quota"].data["quota"] == 2
-
-
 def test_little_shared_memory_is_a_warning(machine, monkeypatch):
     true, blocks = os.statvfs, {"f_frsize": 4096, "f_blocks": 16384, "f_bavail": 16000}
 
@@ -464,11 +397,12 @@ def test_low_user_limits_are_warnings(machine, monkeypatch, tmp_path):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 4096))
     found = machine()
     assert (found["open files"].level, found["processes"].level) == ("warning", "warning")
-    assert found["locked memory"].level == "ok"
+    assert "locked memory" not in found
     (tmp_path / "infiniband" / "mlx5_0").mkdir(parents=True)
     assert machine()["locked memory"].level == "warning"
     monkeypatch.setattr(resource, "getrlimit", lambda which: (-1, -1))
-    assert {machine()[name].text for name in ("locked memory", "processes")} == {"unlimited"}
+    assert "locked memory" not in machine()
+    assert machine()["processes"].text == "unlimited"
 
 
 def test_a_log_root_that_cannot_be_written_is_a_problem(machine, tmp_path):
@@ -485,7 +419,7 @@ def test_a_failing_check_does_not_stop_the_others():
         raise KeyError("x")
         yield
 
-    (found,) = look("Limits", broken).findings
+    (found,) = run_check("Limits", broken)
     assert found.level == "warning"
     assert "KeyError: 'x'" in found.text
 
@@ -526,11 +460,11 @@ def test_the_doctor_prints_plain_findings(capsys):
     hostile = "\x1b[2J\x1b]0;title\x07\rfine \u202e"
     finding = problem(hostile, hostile, hostile, error=f"{hostile}\n{hostile}")
     with plain_output():
-        print_section(Section(hostile, [finding]))
+        print_section(hostile, [finding])
     printed = capsys.readouterr().out
     assert printed == plain(printed)
     assert r"\x1b[2J" in printed
-    print_section(Section("Limits", [problem("files", "too few", "raise it")]))
+    print_section("Limits", [problem("files", "too few", "raise it")])
     assert capsys.readouterr().out.split() == [
         "Limits",
         "problem",

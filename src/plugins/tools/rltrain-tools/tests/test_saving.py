@@ -6,7 +6,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.options import saved_variables
-from rltrain_doctor.saving import save_variables
+from rltrain_doctor.ranks import save_variables
 
 
 def test_saved_values_are_read_and_other_content_is_kept(tmp_path):
