@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +87,12 @@ class SlurmLauncher:
             seed=seed,
         )
         try:
-            with _without(_OF_THE_SITE):
+            with _without_flags_of_the_site():
                 job = executor.submit(node)
         except (FailedJobError, FailedSubmissionError) as error:
-            raise UsageError(f"--launcher slurm: the job was refused: {_reason(error)}") from error
+            lines = [line.strip() for line in str(error).splitlines() if "sbatch: error:" in line]
+            said = " ".join(line.removeprefix("sbatch: error: ") for line in lines) or str(error)
+            raise UsageError(f"--launcher slurm: the job was refused: {said}") from error
         except OSError as error:
             raise UsageError(
                 f"{folder}: cannot be written ({error.strerror}). Choose a folder on a disk that "
@@ -108,8 +110,9 @@ class SlurmLauncher:
 def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
     """Return the job's parameters, by submitit's names."""
     ranks = int(config.nproc_per_node or 1)
+    task = str(getattr(config, "task", "ranks")).rpartition("/")[2]
     parameters: dict[str, Any] = {
-        "job_name": "rltrain-" + (getattr(config, "run_name", None) or _task(config)),
+        "job_name": f"rltrain-{getattr(config, 'run_name', None) or task}",
         "nodes": config.nnodes,
         "ntasks_per_node": 1,
         "cpus_per_task": ranks * options.cpus_per_rank,
@@ -120,10 +123,7 @@ def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
         "account": options.account,
         "qos": options.qos,
         "mem": options.mem,
-        "setup": [
-            *options.setup,
-            "export PYTHONSAFEPATH=rltrain",
-        ],  # Ranks drop it.
+        "setup": [*options.setup, "export PYTHONSAFEPATH=rltrain"],  # Ranks drop it.
         "wckey": None,
         "stderr_to_stdout": True,
         "additional_parameters": {"requeue": True, **sbatch_flags(list(options.sbatch))},
@@ -131,15 +131,10 @@ def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if value is not None}
 
 
-def _task(config: Placement) -> str:
-    """Return the last part of the task's name, for that of the job."""
-    return str(getattr(config, "task", "ranks")).rpartition("/")[2]
-
-
 @contextlib.contextmanager
-def _without(names: Iterable[str]) -> Iterator[None]:
+def _without_flags_of_the_site() -> Iterator[None]:
     """Leave out environment variables inside the context, and say so."""
-    saved = {name: os.environ.pop(name) for name in names if name in os.environ}
+    saved = {name: os.environ.pop(name) for name in _OF_THE_SITE if name in os.environ}
     for name, value in saved.items():
         print(f"{name}={value} is left out: {_OF_THE_SITE[name]}", flush=True)
     try:
@@ -161,9 +156,3 @@ def _result(job: Any) -> TrainResult:
         time.sleep(0.5)
     result: TrainResult = job.task(0).result()
     return result
-
-
-def _reason(error: Exception) -> str:
-    """Return what sbatch said."""
-    lines = [line.strip() for line in str(error).splitlines() if "sbatch: error:" in line]
-    return " ".join(line.removeprefix("sbatch: error: ") for line in lines) or str(error)

@@ -31,7 +31,7 @@ class SlurmOptions:
 
     time: str = field(default="", metadata=naming("text"))
     """Time limit, such as 4:00:00 or 1-12:00:00. Needed. Before it, the job is queued again, and
-    then goes on from its latest checkpoint."""
+    then continues from its latest checkpoint."""
     partition: str | None = field(default=None, metadata=naming("text"))
     """Partition."""
     account: str | None = field(default=None, metadata=naming("text"))
@@ -52,7 +52,7 @@ class SlurmOptions:
     seeds: list[int] = field(default_factory=list)
     """Seeds, such as [1, 2, 3]: one job for each. Outputs are shown one after the other."""
     cancel: bool = False
-    """Whether Ctrl-C cancels the job. If not, it goes on, and its output is no longer shown."""
+    """Whether Ctrl-C cancels the job. If not, it continues, and its output is no longer shown."""
     folder: str | None = field(default=None, metadata=naming("path"))
     """Folder for the job's script and output, on a disk that all nodes have. By default, the folder
     `slurm` in --log-root."""

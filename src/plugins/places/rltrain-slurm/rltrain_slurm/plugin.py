@@ -16,6 +16,6 @@ def rltrain_provides() -> list[LauncherSpec]:
             options="rltrain_slurm.options:SlurmOptions",
             frameworks=("torch", "jax"),
             starts_nodes=True,
-            summary="submits the run as a job; queued again, it goes on from its checkpoint",
+            summary="submits the run as a job; queued again, it continues from its checkpoint",
         )
     ]
