@@ -183,10 +183,10 @@ def _wait(calls: list[Any], signals: CaughtSignals, ask: Callable[[int], None]) 
                 time_left = _REFUSED if isinstance(failed, UsageError) else _ENDING
                 deadline = min(deadline, time.monotonic() + time_left)
     if errors:
-        error = error_to_show(errors)
-        if asked_at and isinstance(error, RankFailed):
-            error.may_restart = False
-        raise error
+        cause = error_to_show(errors)
+        if asked_at and isinstance(cause, RankFailed):
+            cause.may_restart = False
+        raise cause
     result: TrainResult = ray.get(calls[0])
     return result
 
