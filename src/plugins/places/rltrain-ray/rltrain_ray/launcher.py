@@ -75,7 +75,15 @@ class RayLauncher:
             name = getattr(config, "run_name", None) or self._name
             again = {"max_restarts": 0, "auto_resume": True, "run_name": name}
         with _reserved(config, self._options, signals) as group:
-            actors = _actors(config, self._options, group)
+            needed, kind = request(config, self._options), ray.remote(Node)
+            actors = [
+                kind.options(
+                    num_cpus=needed.get("CPU", 0),
+                    num_gpus=needed.get("GPU", 0),
+                    scheduling_strategy=PlacementGroupSchedulingStrategy(group, number),
+                ).remote()
+                for number in range(config.nnodes)
+            ]
             try:
                 first = _endpoints(actors, signals)[0]
                 meeting = (first.address, first.port) if len(actors) > 1 else None
@@ -127,19 +135,6 @@ def _reserved(
         yield group
     finally:
         remove_placement_group(group)
-
-
-def _actors(config: Placement, options: RayOptions, group: PlacementGroup) -> list[Any]:
-    needed = request(config, options)
-    kind = ray.remote(Node)
-    return [
-        kind.options(
-            num_cpus=needed.get("CPU", 0),
-            num_gpus=needed.get("GPU", 0),
-            scheduling_strategy=PlacementGroupSchedulingStrategy(group, number),
-        ).remote()
-        for number in range(config.nnodes)
-    ]
 
 
 def _ready(calls: list[Any], signals: CaughtSignals, timeout: float = float("inf")) -> bool:

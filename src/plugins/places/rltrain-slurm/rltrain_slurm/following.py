@@ -27,41 +27,6 @@ _ENDED = (
 """States of a job that has ended; see squeue's manual. One that was preempted is queued again."""
 
 
-_NO_DISK = (
-    "its node cannot start it: are slurm.folder and the folder of the command on a disk that all "
-    "nodes have? `scontrol release` tries again"
-)
-_NEVER = {
-    "AccountNotAllowed": "the partition does not take slurm.account",
-    "Assoc": "the account has a limit (`sacctmgr show assoc`)",
-    "BadConstraints": "no node has what slurm.sbatch asks for",
-    "DependencyNeverSatisfied": "what it depends on has failed",
-    "InvalidAccount": "slurm.account is none of yours",
-    "InvalidQOS": "slurm.qos is none of yours",
-    "JobHeld": "it is held: `scontrol release` lets it run",
-    "JobLaunchFailure": _NO_DISK,
-    "launch_failed": _NO_DISK,
-    "MaxCpuPerAccount": "the account has a limit",
-    "PartitionNodeLimit": "--nnodes is more, or less, than the partition allows",
-    "PartitionTimeLimit": "slurm.time is more than the partition allows (`sinfo`)",
-    "Partition": "the partition is down, or does not have it (`scontrol show partition`, `sinfo`)",
-    "QOSNotAllowed": "the partition does not take slurm.qos",
-    "QOSTimeLimit": "slurm.time is more than slurm.qos allows",
-    "QOS": "the quality of service has a limit (`sacctmgr show qos`)",
-    "ReqNodeNotAvail": "its nodes are away or reserved (`sinfo -R`)",
-}
-"""How reasons begin for which a job may wait forever, and their causes: the first that fits counts.
-See squeue's manual, "job reason codes"."""
-
-
-def hint(reported: str) -> str:
-    """Return what is behind the reason for which a job waits; "" if it only waits its turn."""
-    state, _, reason = reported.partition(" (")
-    if state != "PENDING":
-        return ""
-    return next((why for start, why in _NEVER.items() if reason.startswith(start)), "")
-
-
 @dataclass
 class Job:
     """A submitted job."""
@@ -142,9 +107,6 @@ def _watch(job: Job, timeout: float = float("inf")) -> None:
             asked, state = now, job.ask()
             if state != shown:
                 print(f"job {job.number}: {state or 'ended'}", flush=True)
-                if why := hint(state):
-                    text = f"  It may wait forever: {why}. To end it: scancel {job.number}"
-                    print(text, flush=True)
             shown = state
         job.show_output()
         time.sleep(_OUTPUT)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from rltrain.errors import RankFailed, UsageError
 from rltrain.types import TrainResult
 from rltrain_slurm.following import Job, follow
 from rltrain_slurm.job import NodeOfJob
-from rltrain_slurm.options import SlurmOptions, minutes, sbatch_flags
+from rltrain_slurm.plugin import SlurmOptions, minutes, sbatch_flags
 
 _DISK_TIMEOUT = 30.0
 """Seconds until a file that a node has written must be seen here."""
@@ -25,13 +24,8 @@ _DISK_TIMEOUT = 30.0
 _OFTEN = 1000
 """How often a job may reach its time limit and be queued again: more than any run needs."""
 
-
-_OF_THE_SITE = {
-    "SBATCH_EXPORT": "ranks need the variables of this shell",
-    "SBATCH_ARRAY_INX": "a job is one run",
-    "SBATCH_SIGNAL": "slurm.grace decides when the run is asked to end",
-}
-"""Variables that would be flags of sbatch with which no run comes about, and why."""
+_OF_THE_SITE = ("SBATCH_EXPORT", "SBATCH_ARRAY_INX", "SBATCH_SIGNAL")
+"""Variables that would be flags of sbatch with which a run cannot work."""
 
 
 class SlurmLauncher:
@@ -86,9 +80,9 @@ class SlurmLauncher:
             grace=self._options.seconds_of_grace,
             seed=seed,
         )
+        saved = {name: os.environ.pop(name) for name in _OF_THE_SITE if name in os.environ}
         try:
-            with _without_flags_of_the_site():
-                job = executor.submit(node)
+            job = executor.submit(node)
         except (FailedJobError, FailedSubmissionError) as error:
             lines = [line.strip() for line in str(error).splitlines() if "sbatch: error:" in line]
             said = " ".join(line.removeprefix("sbatch: error: ") for line in lines) or str(error)
@@ -98,6 +92,8 @@ class SlurmLauncher:
                 f"{folder}: cannot be written ({error.strerror}). Choose a folder on a disk that "
                 "all nodes have: slurm.folder=DIR."
             ) from error
+        finally:
+            os.environ.update(saved)
         # They hold the options and the setup, in which may be secrets.
         for path in (job.paths.submitted_pickle, job.paths.submission_file):
             path.chmod(0o600)
@@ -129,18 +125,6 @@ def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
         "additional_parameters": {"requeue": True, **sbatch_flags(list(options.sbatch))},
     }
     return {name: value for name, value in parameters.items() if value is not None}
-
-
-@contextlib.contextmanager
-def _without_flags_of_the_site() -> Iterator[None]:
-    """Leave out environment variables inside the context, and say so."""
-    saved = {name: os.environ.pop(name) for name in _OF_THE_SITE if name in os.environ}
-    for name, value in saved.items():
-        print(f"{name}={value} is left out: {_OF_THE_SITE[name]}", flush=True)
-    try:
-        yield
-    finally:
-        os.environ.update(saved)
 
 
 def _result(job: Any) -> TrainResult:
