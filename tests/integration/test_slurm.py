@@ -156,7 +156,7 @@ def test_ctrl_c_ends_the_job_only_if_asked(command, cluster, cancel):
     run.send_signal(signal.SIGINT)
     done = command.finish(run)
     assert done.returncode == 130
-    assert ("goes on. To end it: scancel" in done.stdout) is not cancel
+    assert ("continues. To end it: scancel" in done.stdout) is not cancel
     if not cancel:
         assert wait_for_state(cluster, "RUNNING") == number
         slurm_command(cluster, "scancel", number)

@@ -7,7 +7,6 @@ jax takes (`jax/_src/clusters/`), so that its users see no difference.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 import subprocess
 import zlib
@@ -42,7 +41,9 @@ def _torchrun(environ: Mapping[str, str]) -> StartedRank | None:
     from rltrain.launch import rank_from_env  # Each command imports this module.
 
     world = rank_from_env(environ)
-    return world and StartedRank(
+    if world is None:
+        return None
+    return StartedRank(
         world=world,
         variables=("RANK", "LOCAL_RANK", "WORLD_SIZE"),
         master_addr=environ.get("MASTER_ADDR"),
@@ -51,7 +52,7 @@ def _torchrun(environ: Mapping[str, str]) -> StartedRank | None:
 
 
 def _ranks(
-    rank: str, size: str, local: str, local_size: str, environ: Mapping[str, str]
+    environ: Mapping[str, str], rank: str, size: str, local: str, local_size: str
 ) -> StartedRank | None:
     """Return a rank's place by these variables; None if nothing or only one rank was started."""
     if not (environ.get(rank) or environ.get(size)):
@@ -102,12 +103,12 @@ def _mpich(environ: Mapping[str, str]) -> StartedRank | None:
     others = ("SLURM_PROCID", "FLUX_TASK_RANK", "PALS_RANKID")
     if not environ.get("MPI_LOCALRANKID") and any(environ.get(name) for name in others):
         return None
-    return _ranks("PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", environ)
+    return _ranks(environ, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS")
 
 
 def _pals(environ: Mapping[str, str]) -> StartedRank | None:
     names = ("PMI_RANK", "PMI_SIZE", "PMI_LOCAL_RANK", "PMI_LOCAL_SIZE")
-    return _ranks(*names, environ) if environ.get("PALS_RANKID") else None
+    return _ranks(environ, *names) if environ.get("PALS_RANKID") else None
 
 
 def _flux(environ: Mapping[str, str]) -> StartedRank | None:
@@ -120,7 +121,7 @@ def _flux(environ: Mapping[str, str]) -> StartedRank | None:
     size, nodes = read_numbers(environ, "FLUX_JOB_SIZE", "FLUX_JOB_NNODES")
     tasks = f"FLUX_JOB_NNODES={nodes}, so tasks a node"
     here = {**environ, tasks: str(-(-size // max(nodes, 1)))}
-    return _ranks("FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", tasks, here)
+    return _ranks(here, "FLUX_TASK_RANK", "FLUX_JOB_SIZE", "FLUX_TASK_LOCAL_ID", tasks)
 
 
 def _slurm(environ: Mapping[str, str]) -> StartedRank | None:
@@ -148,10 +149,10 @@ def _slurm(environ: Mapping[str, str]) -> StartedRank | None:
         tasks = [int(tasks) for tasks, times in found for _ in range(int(times or 1))]
         world = World(rank, local, node, ranks, tasks[node], nodes)
     except (ValueError, IndexError):
-        names += ("SLURM_NODEID", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE")
+        of_nodes = ("SLURM_NODEID", "SLURM_STEP_NUM_NODES", "SLURM_STEP_TASKS_PER_NODE")
         raise UsageError(
-            f"The environment variables {shown(environ, names)} are not valid rank numbers. Unset "
-            "or correct them."
+            f"The environment variables {shown(environ, (*names, *of_nodes))} are not valid rank "
+            "numbers. Unset or correct them."
         ) from None
     # Of the list's short form, the first host: that of "n[03-5,9],m1" is "n03".
     first = re.sub(r"\[(\w+).*", r"\1", environ["SLURM_STEP_NODELIST"]).partition(",")[0]
@@ -198,10 +199,11 @@ def _spec(name: str, order: int, find: _Find, summary: str, *of: str, **more: An
 
 def _by_prefix(prefix: str) -> _Find:
     """Find ranks by four variables that begin alike."""
-    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
-    return functools.partial(_ranks, *(prefix + name for name in names))
+    rank, size, local, local_size = (prefix + name for name in _NAMES)
+    return lambda environ: _ranks(environ, rank, size, local, local_size)
 
 
+_NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
 _Find = Callable[[Mapping[str, str]], StartedRank | None]
 _OF_TORCHRUN = (
     *("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),

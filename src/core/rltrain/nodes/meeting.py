@@ -8,14 +8,13 @@ then does the framework listen there.
 from __future__ import annotations
 
 import contextlib
-import functools
 import importlib.metadata
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from multiprocessing.connection import wait
-from typing import cast
+from typing import Any, cast
 
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
@@ -82,21 +81,14 @@ def gather(member: Member, host: str, port: int, timeout: float) -> list[Line]:
     Number 0 gets one to each of the others, and each of those the one to number 0.
     """
     begin_meeting()
-    if member.number == 0:
-        return _wait_for_all(member, host, port, timeout)
-    return [_join(member, host, port, timeout)]
+    return _Meeting(member, host, port, timeout).hold()
 
 
 def refuse(config: Placement, world: World | None, words: str) -> None:
     """Let those that wait for a node, or a rank, know why it does not start.
 
     For `LauncherSpec.refuse`, if the launcher enters `connected_nodes`, and `BackendSpec.refuse`,
-    if ranks `meet` at the master's address.
-
-    Args:
-        config: where the run runs.
-        world: the rank's place; None for a node.
-        words: why.
+    if ranks `meet` at the master's address. `world` is the rank's place; None for a node.
     """
     # torchrun's agent, whose own store listens at the address, ends the other ranks.
     if world is not None and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":
@@ -104,79 +96,79 @@ def refuse(config: Placement, world: World | None, words: str) -> None:
     member = node_of(config) if world is None else Member("rank", world.rank, world.world_size)
     if member.count == 1:
         return
-    where = config.master_addr, config.master_port, _PATIENCE[member.kind]
+    patience = _PATIENCE[member.kind]
     words = f"{member.title} does not start: {words[:_WORDS]}"
+    if member.number == 0:
+        say(f"{one_line(words)}\nThe others are informed, for up to {patience:g} s.")
     with contextlib.suppress(UsageError):
-        if member.number == 0:
-            say(f"{one_line(words)}\nThe others are informed, for up to {where[2]:g} s.")
-            _wait_for_all(member, *where, refused=words)
-        else:
-            _join(member, *where, refused=words)
+        _Meeting(member, config.master_addr, config.master_port, patience, words).hold()
 
 
-def _wait_for_all(
-    member: Member, host: str, port: int, timeout: float, refused: str = ""
-) -> list[Line]:
-    """Wait for all others on number 0, and send each of them the outcome.
+class _Meeting:
+    """Where and how long a member waits for the others; `refused` says why it does not start."""
 
-    `refused` says why number 0 itself does not start, if so.
-    """
-    failed, absent = refused, set(range(1, member.count))
-    lines: dict[socket.socket, Line] = {}
-    deadline, waiting = time.monotonic() + timeout, _Waiting(timeout)
-    not_met = functools.partial(_not_met, member, host, port)
-    with _listening(member, host, port) as server:
+    def __init__(
+        self, member: Member, host: str, port: int, timeout: float, refused: str = ""
+    ) -> None:
+        self._member, self._host, self._port = member, host, port
+        self._timeout, self._failed = timeout, refused
+        self._began, self._next = time.monotonic(), _FIRST
+        self._deadline = self._began + timeout
+        self._lines: dict[socket.socket, Line] = {}
+        self._absent = set(range(1, member.count))
+
+    def hold(self) -> list[Line]:
+        """Meet, and return the open connections."""
+        return self._wait_for_all() if self._member.number == 0 else [self._join()]
+
+    def _wait_for_all(self) -> list[Line]:
+        """Wait for all others on number 0, and send each of them the outcome."""
+        with self._listening() as server:
+            try:
+                while self._absent and (left := self._deadline - time.monotonic()) > 0:
+                    for ready in wait([server, *self._lines], min(left, 1.0)):
+                        if ready is server:
+                            connection, _ = server.accept()
+                            self._lines[connection] = Line(connection)
+                        else:
+                            self._hear(self._lines[cast(socket.socket, ready)])
+                    if text := self._waits(self._some()):
+                        say(text)
+                        if self._member.kind == "node":  # One line of a thousand ranks is enough.
+                            self._announce(waits=text)
+                if self._absent and not self._failed:
+                    what = f"{self._some().capitalize()} did not arrive within {self._timeout:g} s"
+                    self._failed = self._not_met(f"{what} (--join-timeout).")
+                    self._announce(failed=self._failed)
+                if self._failed:
+                    raise UsageError(plain(self._failed))
+                self._announce(host=self._member.host)
+            except BaseException:
+                for line in self._lines.values():
+                    line.close()
+                raise
+        return [line for line in self._lines.values() if line.other is not None]
+
+    def _hear(self, line: Line) -> None:
+        """Take what somebody has sent: a member sends who it is, once."""
         try:
-            while absent and (left := deadline - time.monotonic()) > 0:
-                for ready in wait([server, *lines], min(left, 1.0)):
-                    if ready is server:
-                        connection, _ = server.accept()
-                        lines[connection] = Line(connection)
-                        continue
-                    line = lines[cast(socket.socket, ready)]
-                    try:
-                        line.read()
-                        wrong = _introduce(line, member, absent, not_met)
-                    except (OSError, ValueError):  # A stray connection, or a member that has gone.
-                        del lines[line.connection]
-                        line.close()
-                        if line.other is not None and not failed:
-                            absent.add(line.other.number)
-                        continue
-                    if line.other is not None:
-                        absent.discard(line.other.number)
-                    if wrong and not failed:
-                        failed, deadline = wrong, min(deadline, time.monotonic() + _LINGER)
-                    if failed:
-                        _announce(lines, failed=failed)
-                if text := waiting.due(_some(member, absent)):
-                    say(text)
-                    if member.kind == "node":  # One line from a thousand ranks is enough.
-                        _announce(lines, waits=text)
-            if absent and not failed:
-                what = f"{_some(member, absent).capitalize()} did not arrive within {timeout:g} s"
-                failed = not_met(f"{what} (--join-timeout).")
-                _announce(lines, failed=failed)
-            if failed:
-                raise UsageError(plain(failed))
-            _announce(lines, host=member.host)
-        except BaseException:
-            for line in lines.values():
-                line.close()
-            raise
-    return [line for line in lines.values() if line.other is not None]
+            line.read()
+            for hello in line.messages():
+                wrong = self._introduce(line, hello)
+                if wrong and not self._failed:
+                    self._failed = wrong
+                    self._deadline = min(self._deadline, time.monotonic() + _LINGER)
+                if self._failed:
+                    self._announce(failed=self._failed)
+        except (OSError, ValueError):  # A stray connection, or a member that has gone.
+            del self._lines[line.connection]
+            line.close()
+            if line.other is not None and not self._failed:
+                self._absent.add(line.other.number)
 
-
-def _announce(lines: Mapping[socket.socket, Line], **outcome: str) -> None:
-    """Send all members the outcome, or for whom number 0 still waits."""
-    for line in lines.values():
-        if line.other is not None:
-            line.send(**outcome)
-
-
-def _introduce(line: Line, member: Member, absent: set[int], not_met: Callable[[str], str]) -> str:
-    """Learn who has connected, and return why they cannot meet; "" if they can."""
-    for hello in line.messages():
+    def _introduce(self, line: Line, hello: Mapping[str, Any]) -> str:
+        """Learn who has connected; return why the meeting has failed with it, "" if it has not."""
+        member = self._member
         match hello:
             case {
                 "kind": str(kind),
@@ -189,43 +181,90 @@ def _introduce(line: Line, member: Member, absent: set[int], not_met: Callable[[
                 other = line.other = Member(kind, number, count, facts, host)
             case _:
                 raise ValueError("it does not say who it is")
+        is_second = number not in self._absent
+        self._absent.discard(number)
         if refused:
             return refused
-        differs = [name for name, value in member.facts.items() if facts.get(name) != value]
         if (kind, count) != (member.kind, member.count):
             wrong = f"{other.title} is one of {count}, and {member} is one of {member.count}."
-        elif number not in absent:
-            wrong = f"Two {kind}s have the number {number}; the second is {host}."
-        elif differs:
-            theirs, ours = (str(each.facts.get(differs[0])) for each in (other, member))
-            wrong = f"{other.title} has {differs[0]} {theirs}, and {member} has {ours}."
-        else:
-            continue
-        return not_met(wrong)
-    return ""
+            return self._not_met(wrong)
+        if is_second:
+            return self._not_met(f"Two {kind}s have the number {number}; the second is {host}.")
+        for name, ours in member.facts.items():
+            if (theirs := facts.get(name)) != ours:
+                wrong = f"{other.title} has {name} {theirs}, and {member} has {ours}."
+                return self._not_met(wrong)
+        return ""
 
+    def _announce(self, **outcome: str) -> None:
+        """Send all members the outcome, or for whom number 0 still waits."""
+        for line in self._lines.values():
+            if line.other is not None:
+                line.send(**outcome)
 
-def _join(member: Member, host: str, port: int, timeout: float, refused: str = "") -> Line:
-    """Connect to number 0, and wait for the outcome."""
-    deadline, waiting = time.monotonic() + timeout, _Waiting(timeout)
-    error: Exception | None = None
-    while (left := deadline - time.monotonic()) > 0:
-        if text := waiting.due(f"{member.kind} 0 at {endpoint(host, port)}"):
-            say(f"{text}: {error}")
-        with contextlib.ExitStack() as closing:
-            try:
-                line = Line(socket.create_connection((host, port), min(left, _SLACK)))
-                closing.callback(line.close)
-                line.connection.settimeout(timeout + _SLACK)
-                line.send(**vars(member), refused=refused)
-                line.other = Member(member.kind, 0, member.count, host=_outcome(line))
-                closing.pop_all()
-                return line
-            except (OSError, ValueError) as failed:  # Not there yet, or another program is.
-                error = failed
-        time.sleep(_RETRY)
-    what = f"{member.kind.capitalize()} 0 did not answer within {timeout:g} s (--join-timeout)"
-    raise UsageError(_not_met(member, host, port, f"{what}: {error}."))
+    def _join(self) -> Line:
+        """Connect to number 0, and wait for the outcome."""
+        member = self._member
+        error: Exception | None = None
+        what = f"{member.kind} 0 at {endpoint(self._host, self._port)}"
+        while (left := self._deadline - time.monotonic()) > 0:
+            if text := self._waits(what):
+                say(f"{text}: {error}")
+            with contextlib.ExitStack() as closing:
+                try:
+                    address = self._host, self._port
+                    line = Line(socket.create_connection(address, min(left, _SLACK)))
+                    closing.callback(line.close)
+                    line.connection.settimeout(self._timeout + _SLACK)
+                    line.send(**vars(member), refused=self._failed)
+                    line.other = Member(member.kind, 0, member.count, host=_outcome(line))
+                    closing.pop_all()
+                    return line
+                except (OSError, ValueError) as failed:  # Not there yet, or another program is.
+                    error = failed
+            time.sleep(_RETRY)
+        within = f"within {self._timeout:g} s (--join-timeout)"
+        what = f"{member.kind.capitalize()} 0 did not answer {within}: {error}."
+        raise UsageError(self._not_met(what))
+
+    def _waits(self, what: str) -> str:
+        """Return a line on who is missing, if it is time for one; else ""."""
+        waited = time.monotonic() - self._began
+        if waited < self._next:
+            return ""
+        self._next = (waited // _THEN + 1) * _THEN
+        return f"waiting for {what} ({waited:.0f} s of {self._timeout:g}, --join-timeout)"
+
+    def _some(self) -> str:
+        """Return the names of those that are absent."""
+        numbers, kind = sorted(self._absent), self._member.kind
+        some = ", ".join(map(str, numbers[:100])) + (", ..." if len(numbers) > 100 else "")
+        return f"{kind}{'s' if len(numbers) > 1 else ''} {some} of {self._member.count}"
+
+    def _not_met(self, what: str) -> str:
+        member, host, hint = self._member, self._host, _CHECK
+        if member.kind == "node" and is_loopback(host):
+            hint = f"On each node {host} is the node itself: give node 0's address. {_CHECK}"
+        elif member.number == 0 and not can_listen(host, 0):
+            another = f"is another {member.kind} number 0?"
+            hint = f"{host} is no address of {member.host}: {another} {_CHECK}"
+        where = endpoint(host, self._port)
+        return f"The {member.kind}s did not find each other at {where}. {what} {hint}"
+
+    def _listening(self) -> socket.socket:
+        """Listen on the loopback interface if the host is that, otherwise on every interface."""
+        host, port, v6 = self._host, self._port, socket.AF_INET6
+        try:
+            if is_loopback(host):
+                is_v6 = ":" in host
+                address = (host if is_v6 else "127.0.0.1", port)
+                return socket.create_server(address, family=v6 if is_v6 else socket.AF_INET)
+            if socket.has_dualstack_ipv6():
+                return socket.create_server(("", port), family=v6, dualstack_ipv6=True)
+            return socket.create_server(("", port))
+        except OSError as error:
+            what = f"{self._member.kind.capitalize()} 0 cannot listen there: {error}."
+            raise UsageError(self._not_met(what)) from error
 
 
 def _outcome(line: Line) -> str:
@@ -242,49 +281,3 @@ def _outcome(line: Line) -> str:
                     return host
                 case _:
                     raise ValueError("another program answers there")
-
-
-class _Waiting:
-    """Knows when to report who is missing."""
-
-    def __init__(self, timeout: float) -> None:
-        self._began, self._next, self._timeout = time.monotonic(), _FIRST, timeout
-
-    def due(self, what: str) -> str:
-        """Return a line, if it is time for one; else ""."""
-        waited = time.monotonic() - self._began
-        if waited < self._next:
-            return ""
-        self._next = (waited // _THEN + 1) * _THEN
-        return f"waiting for {what} ({waited:.0f} s of {self._timeout:g}, --join-timeout)"
-
-
-def _some(member: Member, numbers: set[int]) -> str:
-    """Return the names of some members."""
-    some = ", ".join(map(str, sorted(numbers)[:100])) + (", ..." if len(numbers) > 100 else "")
-    return f"{member.kind}{'s' if len(numbers) > 1 else ''} {some} of {member.count}"
-
-
-def _not_met(member: Member, host: str, port: int, what: str) -> str:
-    hint = _CHECK
-    if member.kind == "node" and is_loopback(host):
-        hint = f"On each node {host} is the node itself: give node 0's address. {_CHECK}"
-    elif member.number == 0 and not can_listen(host, 0):
-        hint = f"{host} is no address of {member.host}: is another {member.kind} number 0? {_CHECK}"
-    where = endpoint(host, port)
-    return f"The {member.kind}s did not find each other at {where}. {what} {hint}"
-
-
-def _listening(member: Member, host: str, port: int) -> socket.socket:
-    """Listen on the loopback interface if the host is that, otherwise on every interface."""
-    try:
-        if is_loopback(host):
-            address = (host if ":" in host else "127.0.0.1", port)
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            return socket.create_server(address, family=family)
-        if socket.has_dualstack_ipv6():
-            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
-        return socket.create_server(("", port))
-    except OSError as error:
-        what = f"{member.kind.capitalize()} 0 cannot listen there: {error}."
-        raise UsageError(_not_met(member, host, port, what)) from error

@@ -126,11 +126,7 @@ def hold_port() -> socket.socket:
     SO_REUSEADDR. Servers set it, those of jax and torch too.
     """
     holder = socket.socket()
-    try:
-        holder.bind(("127.0.0.1", 0))
-        # After `bind`: two runs that both bind with reuse may get the same port.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    except BaseException:
-        holder.close()
-        raise
+    holder.bind(("127.0.0.1", 0))
+    # After `bind`: two runs that both bind with reuse may get the same port.
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     return holder

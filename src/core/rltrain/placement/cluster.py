@@ -173,11 +173,14 @@ def _as_one_of_the_nodes(
             f"--nnodes {requested.nnodes}: {_shown(found, environ)} counts {nodes} nodes. Leave it "
             "out; or give --node-rank too."
         )
-    own = {"node_rank": started.node_rank, "nproc_per_node": started.nproc_per_node}
-    given = {name: getattr(requested, name) for name in own}
-    own |= {name: value for name, value in given.items() if value is not None}
-    requested = _with_master(requested, found, environ)
-    return dataclasses.replace(requested, cluster=spec.name, nnodes=nodes, **own)
+    node, ranks = requested.node_rank, requested.nproc_per_node
+    return dataclasses.replace(
+        _with_master(requested, found, environ),
+        cluster=spec.name,
+        nnodes=nodes,
+        node_rank=started.node_rank if node is None else node,
+        nproc_per_node=started.nproc_per_node if ranks is None else ranks,
+    )
 
 
 def _with_master(requested: RunOptions, found: Found, environ: Mapping[str, str]) -> RunOptions:

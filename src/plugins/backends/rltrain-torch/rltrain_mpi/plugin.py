@@ -58,7 +58,7 @@ def rltrain_provides() -> Iterable[Spec]:
 @hookimpl
 def rltrain_checkup() -> Checkup:
     """Say which MPI there is."""
-    return Checkup(facts={"torch": "rltrain_mpi.library:about"})
+    return Checkup(facts={"torch": "rltrain_mpi.backend:about"})
 
 
 def _advice(placement: Placement) -> str | None:

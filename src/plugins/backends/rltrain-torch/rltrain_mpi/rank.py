@@ -31,7 +31,7 @@ def main() -> None:
         config, work = pickle.load(file)
     from rltrain.launch import make_report, rank_variables, write_report
     from rltrain.types import World
-    from rltrain_mpi.library import started_ranks
+    from rltrain_mpi.backend import started_ranks
 
     size = int(config.nproc_per_node)
     try:

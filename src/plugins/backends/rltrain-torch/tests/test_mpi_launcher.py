@@ -17,8 +17,8 @@ from rltrain.plan.table import plan_table
 
 pytest.importorskip("mpi4py")
 
+from rltrain_mpi.backend import about
 from rltrain_mpi.launcher import Console, MpiLauncher, mpiexec
-from rltrain_mpi.library import about
 from rltrain_mpi.plugin import MpiOptions
 
 RUN = {"library": "rsl_rl", "distributed": True, "nproc_per_node": 2, "writers": ["console"]}

@@ -85,21 +85,16 @@ def _volcano(environ: Mapping[str, str]) -> StartedNode | None:
     Each group of pods has a list of its hosts. A group named "master" comes first, the others in
     the order of their names.
     """
-    found = re.compile(r"VC_(.+)_HOSTS")
-    groups = {match[1]: match[0] for match in map(found.fullmatch, environ) if match}
-    if not environ.get("VC_TASK_INDEX") or not groups:
+    found = filter(None, (re.fullmatch(r"VC_(.+)_HOSTS", name) for name in environ))
+    groups = [each[0] for each in sorted(found, key=lambda each: (each[1] != "MASTER", each[1]))]
+    hosts = [host for name in groups for host in environ[name].split(",")]
+    if not environ.get("VC_TASK_INDEX") or len(hosts) < 2:
         return None
-    (index,) = read_numbers(environ, "VC_TASK_INDEX")
-    ordered = sorted(groups, key=lambda name: (name != "MASTER", name))
-    lists = {name: environ[groups[name]].split(",") for name in ordered}
-    hosts = [host for name in ordered for host in lists[name]]
-    if len(hosts) == 1:
-        return None
-    names = ("VC_TASK_INDEX", *(groups[name] for name in ordered))
-    own = environ.get("HOSTNAME", "")
-    # The hosts have a domain.
-    places = {host.partition(".")[0]: place for place, host in reversed([*enumerate(hosts)])}
-    number = index if len(groups) == 1 else places.get(own, len(hosts))
+    names = ("VC_TASK_INDEX", *groups)
+    (number,) = read_numbers(environ, "VC_TASK_INDEX")
+    if len(groups) > 1:  # It counts the pods of one group. The hosts have a domain.
+        own = [host.partition(".")[0] == environ.get("HOSTNAME") for host in hosts]
+        number = own.index(True) if any(own) else len(hosts)
     if number >= len(hosts):
         raise UsageError(
             f"{shown(environ, ('HOSTNAME', *names))}: this pod is in none of the lists of hosts. "

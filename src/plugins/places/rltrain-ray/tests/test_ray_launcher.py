@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import socket
 
 import pytest
@@ -17,11 +15,9 @@ pytest.importorskip("ray")
 
 from ray.exceptions import ActorDiedError, RayTaskError
 
-from rltrain_ray.asked import handled_requests
-from rltrain_ray.connection import address_of
+from rltrain_ray.cluster import Node, address_of, error_of, error_to_show
 from rltrain_ray.launcher import options_of, request
-from rltrain_ray.nodes import Node, error_of, error_to_show
-from rltrain_ray.options import RayOptions
+from rltrain_ray.plugin import RayOptions
 
 RUN = {"library": "rsl_rl", "launcher": "ray", "nnodes": 2, "writers": ["console"]}
 
@@ -136,14 +132,6 @@ def test_an_address_that_cannot_work_is_refused_at_once(address, message):
         address_of(RayOptions(address=address), {})
     with pytest.raises(UsageError, match=message.replace("ray.address", "RAY_ADDRESS")):
         address_of(RayOptions(), {"RAY_ADDRESS": address})
-
-
-def test_a_signal_ends_the_run_with_its_status():
-    before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(RankFailed, match="SIGTERM") as raised, handled_requests():
-        os.kill(os.getpid(), signal.SIGTERM)
-    assert raised.value.exit_code == 143
-    assert signal.getsignal(signal.SIGTERM) is before
 
 
 def test_what_a_node_says_goes_before_what_ray_says_of_a_lost_one():

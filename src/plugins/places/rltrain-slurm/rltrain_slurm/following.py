@@ -1,4 +1,4 @@
-"""Follows a job: its state, as SLURM tells it, and its output, as it is written."""
+"""Follows a job: its state, as SLURM reports it, and its output, as it is written."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from pathlib import Path
 
 from rltrain.errors import RankFailed
 
-_OUTPUT = 1.0
-"""Seconds between two looks at the output."""
-
-_STATE = 10.0
-"""Longest time in seconds between two questions for the state. A new job is asked more often."""
+_OUTPUT, _STATE = 1.0, 10.0
+"""Seconds between two reads of the output, and at most between two of the state: that of a new job
+is read more often."""
 
 _ANSWER_TIMEOUT = 30.0
 """Seconds for an answer of SLURM's commands."""
@@ -29,43 +27,6 @@ _ENDED = (
 """States of a job that has ended; see squeue's manual. One that was preempted is queued again."""
 
 
-_NEVER = {
-    "AccountNotAllowed": "the partition does not take slurm.account",
-    "AssocGrp": "the account has a limit (`sacctmgr show assoc`)",
-    "AssocMax": "the account has a limit (`sacctmgr show assoc`)",
-    "BadConstraints": "no node has what slurm.sbatch asks for",
-    "DependencyNeverSatisfied": "what it depends on has failed",
-    "InvalidAccount": "slurm.account is none of yours",
-    "InvalidQOS": "slurm.qos is none of yours",
-    "JobHeld": "it is held: `scontrol release` lets it go",
-    "JobLaunchFailure": "its node cannot start it: are slurm.folder and the folder of the command "
-    "on a disk that all nodes have?",
-    "MaxCpuPerAccount": "the account has a limit",
-    "PartitionConfig": "the partition does not have what it asks for (`scontrol show partition`)",
-    "PartitionDown": "the partition is down (`sinfo`)",
-    "PartitionInactive": "the partition takes no jobs (`sinfo`)",
-    "PartitionNodeLimit": "--nnodes is more, or less, than the partition allows",
-    "PartitionTimeLimit": "slurm.time is more than the partition allows (`sinfo`)",
-    "QOSGrp": "the quality of service has a limit (`sacctmgr show qos`)",
-    "QOSMax": "the quality of service has a limit (`sacctmgr show qos`)",
-    "QOSNotAllowed": "the partition does not take slurm.qos",
-    "QOSTimeLimit": "slurm.time is more than slurm.qos allows",
-    "ReqNodeNotAvail": "its nodes are away or reserved (`sinfo -R`)",
-    "launch_failed": "its node could not start it: are slurm.folder and the folder of the command "
-    "on a disk that all nodes have? `scontrol release` tries again",
-}
-"""How reasons begin for which a job may wait for ever, and what is behind them; see squeue's
-manual, "job reason codes"."""
-
-
-def hint(told: str) -> str:
-    """Return what is behind the reason for which a job waits; "" if it only waits its turn."""
-    state, _, reason = told.partition(" (")
-    if state != "PENDING":
-        return ""
-    return next((why for start, why in _NEVER.items() if reason.startswith(start)), "")
-
-
 @dataclass
 class Job:
     """A submitted job."""
@@ -74,7 +35,7 @@ class Job:
     output: Path
     """What the task of node 0 prints."""
     state: str = "PENDING"
-    """As SLURM last told it; "" if it knows the job no longer."""
+    """As SLURM last reported it; "" if it knows the job no longer."""
     exit_code: int = 0
     _read: int = field(default=0, repr=False)
 
@@ -114,12 +75,7 @@ class Job:
 
 
 def follow(job: Job, *, cancel: bool) -> None:
-    """Print a job's states and output until it has ended.
-
-    Args:
-        job: the job.
-        cancel: whether Ctrl-C cancels it.
-    """
+    """Print a job's states and output until it has ended. `cancel` lets Ctrl-C cancel it."""
     try:
         _watch(job)
     except KeyboardInterrupt:
@@ -127,9 +83,9 @@ def follow(job: Job, *, cancel: bool) -> None:
             job.cancel()
             _watch(job, _CANCEL_TIMEOUT)
         else:
-            print(f"\njob {job.number} goes on. To end it: scancel {job.number}", flush=True)
+            print(f"\njob {job.number} continues. To end it: scancel {job.number}", flush=True)
         raise
-    if job.state not in ("COMPLETED", ""):  # Of a job that SLURM has forgotten, its result tells.
+    if job.state not in ("COMPLETED", ""):  # Of a job that SLURM has forgotten, its result says.
         output = f"Its output: {job.output}"
         if not job.output.exists():
             output += (
@@ -146,23 +102,15 @@ def _watch(job: Job, timeout: float = float("inf")) -> None:
     """Wait until a job has ended, or for so many seconds."""
     start = asked = time.monotonic()
     shown = ""
-    while True:
-        now = time.monotonic()
+    while not job.ended and (now := time.monotonic()) - start < timeout:
         if now - asked >= min(_STATE, (now - start) / 10):
-            asked, told = now, job.ask()
-            if told != shown:
-                print(f"job {job.number}: {told or 'ended'}", flush=True)
-                if why := hint(told):
-                    print(
-                        f"  It may wait for ever: {why}. To end it: scancel {job.number}",
-                        flush=True,
-                    )
-            shown = told
+            asked, state = now, job.ask()
+            if state != shown:
+                print(f"job {job.number}: {state or 'ended'}", flush=True)
+            shown = state
         job.show_output()
-        if job.ended or now - start > timeout:
-            job.show_output()
-            return
         time.sleep(_OUTPUT)
+    job.show_output()
 
 
 def _command(*words: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,6 @@ import subprocess
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing import resource_tracker
 from pathlib import Path
 from types import FrameType
 
@@ -26,14 +25,9 @@ _AGAIN = (75, 128 + signal.SIGTERM)
 """Exit statuses of a run that was asked to end: after an iteration, and before training began."""
 
 
-def run_name(given: str | None, job: str) -> str:
-    """Return the name that all attempts of a job share."""
-    return f"{given}_slurm-{job}" if given else f"slurm-{job}"
-
-
 @dataclass(frozen=True)
 class NodeOfJob:
-    """Starts a node's ranks. SLURM may queue the job again, and then it goes on."""
+    """Starts a node's ranks. SLURM may queue the job again, and then the run continues."""
 
     work: Callable[..., TrainResult]
     """See `rltrain.types.Launcher.launch`."""
@@ -52,7 +46,6 @@ class NodeOfJob:
 
     def __call__(self) -> TrainResult:
         """Run the node's part. After a failure, the task ends with the failure's exit status."""
-        _start_resource_tracker()
         # submitit logs each signal in its handler. If the next signal raises there, `logging`
         # swallows the exception, and the job would not end.
         logging.getLogger("submitit").setLevel(logging.ERROR)
@@ -75,12 +68,14 @@ class NodeOfJob:
 
     @property
     def _name(self) -> str:
-        return run_name(self.run_name, os.environ["SLURM_JOB_ID"])
+        """The name that all attempts of a job share."""
+        job = f"slurm-{os.environ['SLURM_JOB_ID']}"
+        return f"{self.run_name}_{job}" if self.run_name else job
 
     def checkpoint(self) -> DelayedSubmission:
         """Return what to run when the job is queued again. submitit calls it before that.
 
-        The run's own checkpoints are what it goes on from.
+        The run continues from its own checkpoints.
         """
         written = Path(self.log_root).glob(f"*/*/*_{self._name}/checkpoints/*")
         newest = max((path.stat().st_mtime for path in written), default=0.0)
@@ -102,11 +97,7 @@ class _Ending:
     """
 
     def __init__(self, grace: float) -> None:
-        """Take the place of submitit's handler of the signal.
-
-        Args:
-            grace: seconds from the signal to the time limit.
-        """
+        """Replace submitit's handler of the signal, `grace` seconds before the time limit."""
         self._announced = threading.Event()
         # What it does then takes some seconds.
         self._latest = threading.Timer(grace - min(30.0, grace / 2), self._too_late)
@@ -135,7 +126,7 @@ class _Ending:
             signal.signal(signal.SIGUSR2, signal.SIG_IGN)
 
     def _too_late(self) -> None:
-        print("rltrain: the run has not ended in time, and goes on from its last checkpoint")
+        print("rltrain: the run has not ended in time, and continues from its last checkpoint")
         try:
             self._again()
         except RltrainError as error:
@@ -151,15 +142,3 @@ class _Ending:
             if error.cmd[0] != "scontrol" or error.returncode != -signal.SIGTERM:
                 raise
             raise SystemExit(255) from None  # As submitit does.
-
-
-def _start_resource_tracker() -> None:
-    """Start Python's resource tracker so that it outlives SLURM's signal to all processes.
-
-    Otherwise the first process that uses it afterwards prints a traceback for each semaphore.
-    """
-    handler = signal.signal(signal.SIGUSR2, signal.SIG_IGN)  # What it starts inherits that.
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        signal.signal(signal.SIGUSR2, handler)

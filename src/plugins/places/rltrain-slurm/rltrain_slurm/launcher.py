@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from rltrain.errors import RankFailed, UsageError
 from rltrain.types import TrainResult
 from rltrain_slurm.following import Job, follow
 from rltrain_slurm.job import NodeOfJob
-from rltrain_slurm.options import SlurmOptions, minutes, sbatch_flags
+from rltrain_slurm.plugin import SlurmOptions, minutes, sbatch_flags
 
 _DISK_TIMEOUT = 30.0
 """Seconds until a file that a node has written must be seen here."""
@@ -25,13 +24,8 @@ _DISK_TIMEOUT = 30.0
 _OFTEN = 1000
 """How often a job may reach its time limit and be queued again: more than any run needs."""
 
-
-_OF_THE_SITE = {
-    "SBATCH_EXPORT": "ranks need the variables of this shell",
-    "SBATCH_ARRAY_INX": "a job is one run",
-    "SBATCH_SIGNAL": "slurm.grace decides when the run is asked to end",
-}
-"""Variables that would be flags of sbatch with which no run comes about, and why."""
+_OF_THE_SITE = ("SBATCH_EXPORT", "SBATCH_ARRAY_INX", "SBATCH_SIGNAL")
+"""Variables that would be flags of sbatch with which a run cannot work."""
 
 
 class SlurmLauncher:
@@ -86,16 +80,20 @@ class SlurmLauncher:
             grace=self._options.seconds_of_grace,
             seed=seed,
         )
+        saved = {name: os.environ.pop(name) for name in _OF_THE_SITE if name in os.environ}
         try:
-            with _without(_OF_THE_SITE):
-                job = executor.submit(node)
+            job = executor.submit(node)
         except (FailedJobError, FailedSubmissionError) as error:
-            raise UsageError(f"--launcher slurm: the job was refused: {_reason(error)}") from error
+            lines = [line.strip() for line in str(error).splitlines() if "sbatch: error:" in line]
+            said = " ".join(line.removeprefix("sbatch: error: ") for line in lines) or str(error)
+            raise UsageError(f"--launcher slurm: the job was refused: {said}") from error
         except OSError as error:
             raise UsageError(
                 f"{folder}: cannot be written ({error.strerror}). Choose a folder on a disk that "
                 "all nodes have: slurm.folder=DIR."
             ) from error
+        finally:
+            os.environ.update(saved)
         # They hold the options and the setup, in which may be secrets.
         for path in (job.paths.submitted_pickle, job.paths.submission_file):
             path.chmod(0o600)
@@ -108,8 +106,9 @@ class SlurmLauncher:
 def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
     """Return the job's parameters, by submitit's names."""
     ranks = int(config.nproc_per_node or 1)
+    task = str(getattr(config, "task", "ranks")).rpartition("/")[2]
     parameters: dict[str, Any] = {
-        "job_name": "rltrain-" + (getattr(config, "run_name", None) or _task(config)),
+        "job_name": f"rltrain-{getattr(config, 'run_name', None) or task}",
         "nodes": config.nnodes,
         "ntasks_per_node": 1,
         "cpus_per_task": ranks * options.cpus_per_rank,
@@ -120,32 +119,12 @@ def job_parameters(config: Placement, options: SlurmOptions) -> dict[str, Any]:
         "account": options.account,
         "qos": options.qos,
         "mem": options.mem,
-        "setup": [
-            *options.setup,
-            "export PYTHONSAFEPATH=rltrain",
-        ],  # Ranks drop it.
+        "setup": [*options.setup, "export PYTHONSAFEPATH=rltrain"],  # Ranks drop it.
         "wckey": None,
         "stderr_to_stdout": True,
         "additional_parameters": {"requeue": True, **sbatch_flags(list(options.sbatch))},
     }
     return {name: value for name, value in parameters.items() if value is not None}
-
-
-def _task(config: Placement) -> str:
-    """Return the last part of the task's name, for that of the job."""
-    return str(getattr(config, "task", "ranks")).rpartition("/")[2]
-
-
-@contextlib.contextmanager
-def _without(names: Iterable[str]) -> Iterator[None]:
-    """Leave out environment variables inside the context, and say so."""
-    saved = {name: os.environ.pop(name) for name in names if name in os.environ}
-    for name, value in saved.items():
-        print(f"{name}={value} is left out: {_OF_THE_SITE[name]}", flush=True)
-    try:
-        yield
-    finally:
-        os.environ.update(saved)
 
 
 def _result(job: Any) -> TrainResult:
@@ -161,9 +140,3 @@ def _result(job: Any) -> TrainResult:
         time.sleep(0.5)
     result: TrainResult = job.task(0).result()
     return result
-
-
-def _reason(error: Exception) -> str:
-    """Return what sbatch said."""
-    lines = [line.strip() for line in str(error).splitlines() if "sbatch: error:" in line]
-    return " ".join(line.removeprefix("sbatch: error: ") for line in lines) or str(error)

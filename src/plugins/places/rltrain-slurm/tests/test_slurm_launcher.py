@@ -20,10 +20,10 @@ from rltrain.errors import RankFailed, UsageError
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 from rltrain.types import TrainResult
-from rltrain_slurm.following import Job, follow, hint
-from rltrain_slurm.job import NodeOfJob, run_name
+from rltrain_slurm.following import Job, follow
+from rltrain_slurm.job import NodeOfJob
 from rltrain_slurm.launcher import SlurmLauncher, job_parameters
-from rltrain_slurm.options import SlurmOptions, minutes, sbatch_flags
+from rltrain_slurm.plugin import SlurmOptions, minutes, sbatch_flags
 
 FINISHED = TrainResult(3, 0, None, None, run_dir="")
 
@@ -111,7 +111,8 @@ def test_all_attempts_of_a_job_have_one_name(monkeypatch):
     asked = []
     NodeOfJob(lambda options: asked.append(options) or FINISHED, "mine")()
     assert asked == [{"run_name": "mine_slurm-12", "auto_resume": True}]
-    assert run_name(None, "12") == "slurm-12"
+    NodeOfJob(lambda options: asked.append(options) or FINISHED, None)()
+    assert asked[1]["run_name"] == "slurm-12"
 
 
 def test_a_handled_signal_logs_nothing(monkeypatch):
@@ -287,18 +288,6 @@ def test_a_job_that_fails_has_its_exit_status(scontrol, state, exit_code, status
     with pytest.raises(RankFailed, match=f"Job 12 ended as {state}. Its output: ") as failed:
         follow(job, cancel=False)
     assert failed.value.exit_code == status
-
-
-def test_reasons_that_may_never_pass_are_explained(scontrol, capsys):
-    held = PENDING.replace("Resources", "PartitionTimeLimit")
-    follow(scontrol(PENDING, held, RUNNING, DONE), cancel=False)
-    assert capsys.readouterr().out.splitlines()[1:3] == [
-        "job 12: PENDING (PartitionTimeLimit)",
-        "  It may wait for ever: slurm.time is more than the partition allows (`sinfo`). To end "
-        "it: scancel 12",
-    ]
-    assert hint("PENDING (Priority)") == hint("RUNNING (n1)") == ""
-    assert "a disk that all nodes have" in hint("PENDING (launch_failed_requeued_held)")
 
 
 def test_a_job_that_slurm_has_forgotten_has_ended(scontrol, capsys):
