@@ -77,8 +77,8 @@ def _check_limits(checkpoint: Checkpoint, config: RunConfig, iterations: int | N
         iterations_left(int(iterations or 0), (checkpoint.state or {})["iteration"])
     if limit:
         raise UsageError(
-            f"--checkpoint {checkpoint.path}: its run is over: {limit} has ended it. To go on, "
-            "give another value, or an earlier checkpoint."
+            f"--checkpoint {checkpoint.path}: its run is over: it has reached {limit}. To "
+            "continue, give another value, or an earlier checkpoint."
         )
 
 

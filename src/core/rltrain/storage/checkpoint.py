@@ -1,4 +1,4 @@
-"""A checkpoint, and the state beside it: read once, and passed on."""
+"""A checkpoint, and the state saved with it: read once, and passed on."""
 
 from __future__ import annotations
 

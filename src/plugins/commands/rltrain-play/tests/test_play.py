@@ -17,9 +17,8 @@ import rltrain
 from rltrain.cli import main
 from rltrain.errors import EndedBySignal, UsageError
 from rltrain.plugins.registry import discover
-from rltrain.policies.finding import find_trained
-from rltrain.policies.planning import plan_policy
 from rltrain.policies.session import open_session
+from rltrain.policies.trained import find_trained, plan_policy
 from rltrain.runs import Run
 from rltrain.specs import SuiteSpec
 from rltrain_play import following
@@ -94,7 +93,7 @@ def test_each_episode_is_told_and_all_are_summed_up(run, capsys):
     out = capsys.readouterr().out.splitlines()
     # The stub's environments end after 2 and 3 steps.
     assert out == [
-        "no viewer: the suite stubs does not draw its environments.",
+        "no viewer: the suite stubs does not render its environments.",
         "playing Stub-v0: stub ppo, last.txt, iteration 3, 2 environment(s)",
         f"run folder {run}",
         "episode 1  environment 0  return 2.00  length 2",
@@ -233,12 +232,12 @@ def test_a_request_that_comes_twice_is_one(play):
         ("auto", True, True, True, "native"),
         ("auto", True, False, True, "viser"),
         ("auto", True, False, False, "none: there is no display here, and viser is not installed"),
-        ("auto", False, True, True, "none: the suite stubs does not draw its environments"),
+        ("auto", False, True, True, "none: the suite stubs does not render its environments"),
         ("none", False, False, False, "none"),
         ("native", True, True, False, "native"),
         ("native", True, False, True, "there is no display here .* Or give --viewer viser or none"),
         ("viser", True, True, False, r"not installed: pip install \"rltrain\[viewer\]\""),
-        ("viser", False, True, True, "does not draw its environments. Or give --viewer none"),
+        ("viser", False, True, True, "does not render its environments. Or give --viewer none"),
     ],
 )
 def test_the_viewer_is_the_best_that_works_here(
@@ -348,7 +347,7 @@ def test_a_run_is_found_as_isaac_lab_writes_it(run, capsys, words):
         (["{run}", "--agent", "random", "--checkpoint", "3"], "--checkpoint and --agent random"),
         (["{run}", "--follow", "--checkpoint", "3"], "--follow and --checkpoint contradict"),
         (["{run}/checkpoints/last.txt", "--follow"], "is a checkpoint. Name the run folder"),
-        (["{run}", "--video"], "--video: the suite stubs does not draw its environments"),
+        (["{run}", "--video"], "--video: the suite stubs does not render its environments"),
         (["{run}", "--viewer", "viser"], "--viewer viser: the suite stubs does not draw"),
         (["{run}", "--viewer", "x"], "--viewer x: must be "),
         (["{run}", "--steps", "0"], "--steps 0: must be at least 1"),

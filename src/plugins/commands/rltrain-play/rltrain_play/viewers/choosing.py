@@ -32,7 +32,7 @@ def choose_viewer(asked: str, suite: SuiteSpec, environ: Mapping[str, str]) -> t
     page = importlib.util.find_spec("viser") is not None
     reason = ""
     if not shows:
-        reason = f"the suite {suite.name} does not draw its environments"
+        reason = f"the suite {suite.name} does not render its environments"
     elif asked == "native" and not display:
         reason = "there is no display here (DISPLAY and WAYLAND_DISPLAY are not set)"
     elif asked == "viser" and not page:
