@@ -111,6 +111,8 @@ class Checkpoint:
         try:
             packed, begin = self._shared(file)
             state = unpack_state(packed, "cpu", {}, self.trusted)
+            if missing := {"iteration", "circumstances", "progress", "ranks"} - {*state}:
+                raise ValueError(f"it lacks {', '.join(sorted(missing))}")
             lengths = [length for length, _ in state["ranks"]]
             begins = list(itertools.accumulate(lengths, initial=begin))
             if file.stat().st_size != begins[-1]:
