@@ -261,7 +261,7 @@ def test_a_damaged_index_is_made_again(runs, tmp_path, text):
     warnings = []
     assert find("latest", tmp_path, warn=warnings.append) == "second 3"
     assert find("best", tmp_path, warn=warnings.append) == "second 2"
-    assert warnings == [f"{index} is damaged: ordering the checkpoints beside it by time."] * 2
+    assert warnings == [f"{index} is damaged: ordering the checkpoints next to it by time."] * 2
     save(runs[1], "4.pth", "after", 4)
     assert find("latest", tmp_path) == "after"
     assert find("best", tmp_path) == "second 2"

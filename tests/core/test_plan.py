@@ -759,9 +759,7 @@ def test_any_other_run_name_makes_a_folder(tmp_path, name):
         assert name in path.name
 
 
-@pytest.mark.parametrize(
-    "task", ["..", ".", "../../x", "/etc/passwd", "a\n\x1b[2J", "T" * 300, "é" * 200, "-x"]
-)
+@pytest.mark.parametrize("task", ["..", ".", "../../x", "/etc/passwd", "a\n\x1b[2J", "-x"])
 def test_any_task_has_a_folder_of_its_own(tmp_path, task):
     folder = create_run_folder(str(tmp_path), "stub", task, None).path.parent
     assert folder.parent == tmp_path / "stub"

@@ -47,11 +47,9 @@ def test_a_file_in_the_way_is_refused(tmp_path, below):
         create_run_folder(str(tmp_path / "logs"), "l", "t", None)
 
 
-@pytest.mark.parametrize(
-    ("name", "why"), [("a\udcff", "it is not UTF-8"), ("\u00fc\n", "it has control characters")]
-)
-def test_why_a_log_root_cannot_be_named_so_is_said(tmp_path, name, why):
-    with pytest.raises(UsageError, match=rf"cannot be written \({why}\)"):
+@pytest.mark.parametrize("name", ["a\udcff", "\u00fc\n"])
+def test_why_a_log_root_cannot_be_named_so_is_said(tmp_path, name):
+    with pytest.raises(UsageError, match=r"cannot be written \(it has control characters\)"):
         check_writable("log_root", str(tmp_path / name))
 
 

@@ -27,8 +27,7 @@ from rltrain.plan.files import with_options_of_run
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import discover
-from rltrain.policies.finding import find_trained
-from rltrain.policies.planning import plan_policy
+from rltrain.policies.trained import find_trained, plan_policy
 from rltrain.storage.checkpoints import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder

@@ -18,7 +18,7 @@ from wrong_content import KINDS, changed, put
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
-from rltrain.policies.finding import find_trained
+from rltrain.policies.trained import find_trained
 from rltrain.storage.checkpoint import Checkpoint, write_state
 from rltrain.storage.checkpoints import INDEX, save_with_state
 from rltrain.storage.finding import find_checkpoint

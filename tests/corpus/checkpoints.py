@@ -23,9 +23,8 @@ import torch
 from rltrain.errors import UsageError
 from rltrain.launch.preflight import preflight
 from rltrain.plan.resolve import make_plan
-from rltrain.policies.finding import Trained
-from rltrain.policies.planning import plan_policy
 from rltrain.policies.session import open_session
+from rltrain.policies.trained import Trained, plan_policy
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld
 from rltrain.types import World

@@ -17,7 +17,7 @@ from rltrain.files.dotted import texts
 from rltrain.plan.files import with_options_of_run
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.registry import discover
-from rltrain.policies.finding import find_trained
+from rltrain.policies.trained import find_trained
 from rltrain.specs import LibrarySpec
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder

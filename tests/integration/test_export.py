@@ -14,9 +14,8 @@ from exported_tasks import CAMERA, make, register
 
 import rltrain
 from rltrain.cli import main
-from rltrain.policies.finding import find_trained
-from rltrain.policies.planning import plan_policy
 from rltrain.policies.session import open_session
+from rltrain.policies.trained import find_trained, plan_policy
 from rltrain_play.episodes import Block, play_block
 
 pytestmark = pytest.mark.long

@@ -45,7 +45,7 @@ def test_a_video_needs_no_run(tmp_path, monkeypatch, capsys):
 def test_a_task_that_cannot_be_drawn_is_refused(capsys):
     pytest.importorskip("envpool")
     assert main(["play", "--task", "envpool/HalfCheetah-v4", "--agent", "zero", "--video"]) == 2
-    assert "the suite envpool does not draw its environments" in capsys.readouterr().err
+    assert "the suite envpool does not render its environments" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ def test_what_was_trained_is_put_to_use(cell, tmp_path, capfd, teacher, film_apa
     film = ["play", run, "--video", "--video-length", "10"]
     if not cell.draws:
         assert main(film) == 2
-        assert "does not draw its environments" in capfd.readouterr().err
+        assert "does not render its environments" in capfd.readouterr().err
         return
     if cell.needs_opengl:
         film_apart(film)

@@ -52,23 +52,16 @@ _MARK, _HEAD = b"\x01", 8
 def pack_object(obj: Any) -> bytes:
     """Return an object as bytes for other ranks, to be read with `unpack_object`.
 
-    Args:
-        obj: data only: numbers, text, containers, numpy arrays, random generators.
-
-    Raises:
-        TypeError: it is not, so the ranks would refuse it. The message names the class.
+    It must be data only: numbers, text, containers, numpy arrays, random generators. `TypeError`
+    names the class of what is not.
     """
     return _Packer({}, _refuse).pack(obj)
 
 
 def unpack_object(packed: bytes) -> Any:
-    """Return the object that another rank has packed with `pack_object`.
+    """Return the object that another rank has packed with `pack_object`, or `MalformedData`.
 
-    Args:
-        packed: the bytes; those after its end are ignored.
-
-    Raises:
-        MalformedData: it was not packed with `pack_object`.
+    Bytes after its end are ignored.
     """
     try:
         return _Unpacker(packed, "cpu", {}, trusted=False).unpack()

@@ -9,7 +9,7 @@ from rltrain.types import Stream
 
 __all__ = ["SeedPlan", "draw_seed"]
 
-_STREAMS: tuple[Stream, ...] = ("model", "environment", "learner")
+STREAMS: tuple[Stream, ...] = ("model", "environment", "learner")
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,10 @@ class SeedPlan:
         """Return the seed of a stream on this rank, 0 to 2**31 - 1."""
         import numpy as np
 
-        if stream not in _STREAMS:
-            raise ValueError(f"There is no stream {stream!r}. Choose from {', '.join(_STREAMS)}.")
+        if stream not in STREAMS:
+            raise ValueError(f"There is no stream {stream!r}. Choose from {', '.join(STREAMS)}.")
         rank = 0 if stream == "model" else self.rank
-        key: tuple[int, ...] = (_STREAMS.index(stream), rank)
+        key: tuple[int, ...] = (STREAMS.index(stream), rank)
         if self.resumed_at:
             key += (self.resumed_at,)
         sequence = np.random.SeedSequence(self.base, spawn_key=key)

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _OF_CODE = (None, errno.ENOENT, errno.EBADF, errno.EFAULT, errno.EINVAL, errno.EPIPE)
-"""Numbers of the mistakes in what writes. All others are a disk's, a folder's, or mean that too
-much is open for the moment."""
-
+"""Of the mistakes in what writes. All others are a disk's, a folder's, or of too much that is open."""
 _PROBE = 1 << 20
 """Bytes. A disk with less room than this is full."""
 
@@ -42,10 +40,10 @@ def whole(path: Path) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def disk_errors(folder: Path) -> Iterator[None]:
-    """Tell a disk that takes no files from a mistake in what writes them.
+    """Distinguish a disk that takes no files from a mistake in what writes them.
 
     Libraries raise errors of their own when a disk is full: torch.save a RuntimeError. So after an
-    error, it is tried whether the disk takes a file in the folder.
+    error, a file is written in the folder to see whether the disk takes it.
     """
     try:
         yield

@@ -25,11 +25,7 @@ def get_dotted(options: Any, key: str, default: Any = MISSING) -> Any:
 
 
 def set_dotted(options: dict[str, Any], key: str, value: Any) -> None:
-    """Set the value at a dotted key; create missing mappings on the way.
-
-    Raises:
-        UsageError: the key leads past the end of a list, or into a value that has no parts.
-    """
+    """Set the value at a dotted key; create missing mappings on the way."""
     *parents, last = key.split(".")
     node: Any = options
     for part in parents:
@@ -63,13 +59,9 @@ def overlaid(options: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, A
 def flatten(
     options: Mapping[str, Any], prefix: str = "", known: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted key, value) for every leaf.
+    """Yield (dotted key, value) for every leaf of nested or dotted options, each with the prefix.
 
-    Args:
-        options: nested or dotted; both may be mixed.
-        prefix: prepended to each key.
-        known: existing options. A mapping that replaces a value there that is not a mapping is a
-            leaf.
+    A mapping that replaces a value of `known` options that is not a mapping is a leaf.
     """
     for name, value in options.items():
         key = f"{prefix}{name}"

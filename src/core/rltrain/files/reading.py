@@ -1,4 +1,4 @@
-"""Reading files that somebody else may have written: plain files only, and no more than fits."""
+"""Reading files that someone else may have written: plain files only, and no more than fits."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ class Trained:
     def _unknown(self, parameters: Sequence[Any]) -> int:
         """Return how many of an optimizer's parameters belong to no model."""
         if not all(hasattr(model, "named_parameters") for model in self._models):
-            return 0  # Arrays that never change are not told by what they are.
+            return 0  # Arrays that never change are not recognized by identity.
         known = {id(x) for model in self._models for x in leaves(model).values()}
         return sum(id(x) not in known for x in parameters)
 

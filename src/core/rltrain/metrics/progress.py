@@ -26,27 +26,21 @@ _SUMS = _VOTES_END + len(KINDS) + 1
 
 
 class Progress:
-    """Counts iterations, frames and episodes of all ranks; equal on all of them.
-
-    Attributes:
-        iteration: iterations done, including those before a loaded checkpoint.
-        frames: environment steps over all environments and ranks, likewise.
-        window: the last finished episodes.
-        votes: how many ranks asked for each thing in the last iteration; see `advance`.
-        nonfinite: how many numbers of each kind were not finite in the last iteration; see
-            `rltrain.metrics.numbers`.
-        slow: describes the ranks that were found to be slow in the last iteration.
-    """
+    """Counts iterations, frames and episodes of all ranks; equal on all of them."""
 
     def __init__(self) -> None:
         self.iteration = self.frames = 0
+        """Those before a loaded checkpoint included; frames are of all environments and ranks."""
         self.window = EpisodeWindow()
+        self.votes = [0.0] * VOTES
+        """How many ranks asked for each thing in the last iteration; see `advance`."""
+        self.nonfinite = [0.0] * len(KINDS)
+        """How many numbers of each kind were not finite in the last iteration."""
+        self.slow: list[str] = []
+        """Describes the ranks that were slow in the last iteration."""
         self._first_iteration: int | None = None
         self._started = self._lap = time.monotonic()
         self._counted = 0
-        self.votes = [0.0] * VOTES
-        self.nonfinite = [0.0] * len(KINDS)
-        self.slow: list[str] = []
         self._stragglers = Stragglers()
 
     def start(

@@ -15,9 +15,8 @@ Scalar = float | tuple[float, float]
 PHASES = "time/"
 """Prefix of the names of phase times, whose minimum and maximum over ranks are kept as well."""
 
-
 OWN = 4
-"""How many numbers of its own, which are not summed, a rank tells the others."""
+"""How many numbers of its own, which are not summed, a rank sends the others."""
 
 _MEANS = 3 + OWN
 """Where the means begin in a row."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.files.dotted import MISSING, flatten, get_dotted, set_dotted, texts
-from rltrain.files.yaml import GROUP, in_short, load_yaml, loaded
+from rltrain.files.yaml import in_short, load_yaml, loaded
 from rltrain.options.agent_checks import (
     check_keys,
     check_kinds,
@@ -89,9 +89,6 @@ def load_agent(
     """Return a library's options before overrides, and describe their source."""
     if path is not None:
         options = load(path, "--agent-config")
-        group = options.get(GROUP)
-        if isinstance(group, dict) and not _missing(group, library):
-            options = group
         _check_format(options, path, library, registry)
         return dict(library.read_file(options)), path
     return default_options(library, suite, task, algorithm, framework)

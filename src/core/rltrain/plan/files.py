@@ -120,7 +120,7 @@ def resolve_files(
         iterations_left(int(iterations or 0), (found.state or {})["iteration"])
     if limit:
         raise UsageError(
-            f"--checkpoint {found.path}: its run is over: {limit} has ended it. To continue, "
+            f"--checkpoint {found.path}: its run is over: it has reached {limit}. To continue, "
             "give another value, or an earlier checkpoint."
         )
     return dataclasses.replace(config, checkpoint=str(found)), found

@@ -14,7 +14,7 @@ from rltrain.config.checks import flag
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten, get_dotted, leaves, set_dotted
-from rltrain.files.yaml import left_out, load_yaml
+from rltrain.files.yaml import load_yaml
 from rltrain.launch.preflight import made_here
 from rltrain.options import agent as agents
 from rltrain.options.run import RunOptions
@@ -96,7 +96,7 @@ def load_agent(draft: Draft) -> Draft:
 def override_agent(draft: Draft) -> Draft:
     """Apply the user's overrides to the library's options."""
     requested, library = draft.requested, draft.library
-    path, trained_before = requested.agent_config, _run_of_agent(requested) is not None
+    trained_before = _run_of_agent(requested) is not None
     defaults = library.default_agent(draft.task, draft.algorithm)
     agent = copy.deepcopy(draft.agent)
     told = agents.override_agent(
@@ -104,10 +104,6 @@ def override_agent(draft: Draft) -> Draft:
     )
     if trained_before or not draft.trains:
         return draft.with_(agent=agent)
-    missing = ", ".join(left_out(path)) if path is not None else ""
-    if missing:
-        others = "left out, because other files of its Hydra configuration have them"
-        told = [f"{path}: {missing}: {others}.", *told]
     return draft.with_(agent=agent, told=told)
 
 

@@ -9,16 +9,22 @@ A plan's ranks do any work with it by `rltrain.work.on_ranks`, each in an `open_
 from __future__ import annotations
 
 from rltrain.plan.files import recognizes
-from rltrain.policies.finding import Trained, find_run, find_trained, iteration_of, options_of_run
-from rltrain.policies.planning import plan_environments, plan_policy, with_drawing
 from rltrain.policies.session import PolicySession, open_session
+from rltrain.policies.trained import (
+    Trained,
+    find_run,
+    find_trained,
+    options_of_run,
+    plan_environments,
+    plan_policy,
+    with_drawing,
+)
 
 __all__ = [
     "PolicySession",
     "Trained",
     "find_run",
     "find_trained",
-    "iteration_of",
     "open_session",
     "options_of_run",
     "plan_environments",

@@ -128,7 +128,7 @@ def open_session(
     """Make a session with its environments, and close them at the end.
 
     Args:
-        config: the run, resolved; see `rltrain.policies.planning.plan_policy`.
+        config: the run, resolved; see `rltrain.policies.trained.plan_policy`.
         world: this process' place among those that share the work.
         registry: the installed plugins.
         log: this rank's, to end it if it hangs: if nothing is progress for the seconds of the

@@ -1,4 +1,4 @@
-"""A checkpoint, and the state beside it: read once, and passed on."""
+"""A checkpoint, and the state saved with it: read once, and passed on."""
 
 from __future__ import annotations
 
@@ -111,6 +111,8 @@ class Checkpoint:
         try:
             packed, begin = self._shared(file)
             state = unpack_state(packed, "cpu", {}, self.trusted)
+            if missing := {"iteration", "circumstances", "progress", "ranks"} - {*state}:
+                raise ValueError(f"it lacks {', '.join(sorted(missing))}")
             lengths = [length for length, _ in state["ranks"]]
             begins = list(itertools.accumulate(lengths, initial=begin))
             if file.stat().st_size != begins[-1]:

@@ -92,7 +92,7 @@ def saved_checkpoints(run: Path, warn: Callable[[str], None]) -> list[dict[str, 
     try:
         return _index(run)
     except (OSError, ArithmeticError, LookupError, TypeError, ValueError):
-        warn(f"{run / INDEX} is damaged: ordering the checkpoints beside it by time.")
+        warn(f"{run / INDEX} is damaged: ordering the checkpoints next to it by time.")
     files = [path for path in (run / "checkpoints").glob("*") if path.is_file()]
     entries = []
     for path in sorted(files, key=changed_at):

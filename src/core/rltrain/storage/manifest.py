@@ -26,7 +26,7 @@ from rltrain.files.dotted import flatten
 from rltrain.files.reading import read_text
 from rltrain.files.secrets import hide, hide_words, without_secrets
 from rltrain.plugins.installed import Installed
-from rltrain.seeding import SeedPlan
+from rltrain.seeding import STREAMS, SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
 
@@ -54,7 +54,6 @@ def versions() -> Mapping[str, str]:
 
 def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]:
     """Return everything needed to know what was run, and to repeat it; no secrets."""
-    ranks = (SeedPlan(seeds.base, rank) for rank in range(world.world_size))
     return {
         "started": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "command": shlex.join(hide_words(sys.argv)),
@@ -65,13 +64,8 @@ def manifest(config: RunConfig, world: World, seeds: SeedPlan) -> dict[str, Any]
         "num_nodes": world.num_nodes,
         "seed": seeds.base,
         "seeds": [
-            {
-                "rank": plan.rank,
-                "model": plan.model,
-                "environment": plan.environment,
-                "learner": plan.learner,
-            }
-            for plan in ranks
+            {"rank": rank} | {name: SeedPlan(seeds.base, rank).seed(name) for name in STREAMS}
+            for rank in range(world.world_size)
         ],
         "config": hide(dataclasses.asdict(config)),
     }

@@ -40,7 +40,7 @@ class Resumption:
     rank: Mapping[str, Any] = field(default_factory=dict)
     """This rank's own state; empty if it does not fit this run."""
     curricula: Mapping[str, Any] = field(default_factory=dict)
-    """What the task's curricula have come to; empty if it does not say, or the task is another."""
+    """The state of the task's curricula; empty if it does not say, or the task is another."""
     anew: Mapping[str, str] = field(default_factory=dict)
     """What counts over the checkpoint; see `given_anew`."""
     agent: Mapping[str, Any] | None = None
@@ -70,7 +70,7 @@ def circumstances(config: RunConfig, world: World) -> dict[str, Any]:
     return {
         "algorithm": config.algorithm,
         "ranks": world.world_size,
-        # CPU and GPU generators draw different numbers, and cannot load each other's state.
+        # CPU and GPU generators give different numbers, and cannot load each other's state.
         "device": world.device.partition(":")[0],
         "environments a rank": config.num_envs,
         "task": config.task,
@@ -145,7 +145,7 @@ def with_kept(
 
 
 def nothing_to_resume(config: RunConfig) -> Resumption:
-    """Return the beginning of a run that would have gone on from a checkpoint of its name."""
+    """Return the beginning of a run that would have continued from a checkpoint of its name."""
     return Resumption(
         summary=f"No checkpoint of runs named {config.run_name} below {config.log_root}: starting "
         "from the beginning."
@@ -155,19 +155,19 @@ def nothing_to_resume(config: RunConfig) -> Resumption:
 def resumption(
     checkpoint: Checkpoint, config: RunConfig, world: World, arrays: Mapping[str, Arrays]
 ) -> Resumption:
-    """Return what a rank goes on from: what all share, and its own part."""
+    """Return what a rank continues from: what all share, and its own part."""
     path = checkpoint.path
     if not path.is_file():
         raise UsageError(
             f"--checkpoint {path}: rank {world.rank} on {socket.gethostname()} cannot see "
             "this file. Every rank loads it: put it on a disk that all nodes share, or copy it, "
-            "with the folder `ranks` beside it."
+            "with the folder `ranks` next to it."
         )
     state = checkpoint.state
     if state is None:
         return Resumption(
             anew=given_anew(config, None),
-            summary=f"Starting from {path}, which has no saved rank state beside it: frames, "
+            summary=f"Starting from {path}, which has no saved rank state next to it: frames, "
             "environments and random numbers start fresh.",
         )
     before, now = state["circumstances"], circumstances(config, world)
@@ -187,7 +187,7 @@ def resumption(
     options: dict[str, Any] = {"anew": given_anew(config, agent), "agent": agent}
     summary = f"Resuming {path} after iteration {state['iteration']}"
     same_task = all(before.get(name) == now[name] for name in ("task", "suite"))
-    # A rank that was not there before goes on from where another one was.
+    # A rank that was not there before continues from where another one was.
     saved = (state.get("curricula") if same_task else None) or [{}]
     curricula = saved[world.rank % len(saved)]
     if changed:
@@ -219,8 +219,7 @@ def _state_of_rank(
         raise UsageError(f"--checkpoint {checkpoint.path}: {would_run_code(error)}") from error
     except (ValueError, LookupError) as error:
         raise UsageError(
-            f"--checkpoint {checkpoint.path}: the state of rank {world.rank} beside it is not one "
-            f"({error}). Without the folder `ranks` beside it, the run goes on from the checkpoint "
-            "alone."
+            f"--checkpoint {checkpoint.path}: the state of rank {world.rank} next to it is not one "
+            f"({error}). Without the folder `ranks`, the run continues from the checkpoint alone."
         ) from error
     return rank

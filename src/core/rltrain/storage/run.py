@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -85,8 +86,8 @@ class Run:
     @property
     def target_return(self) -> float | None:
         """The return at which it was to end; None if none was given."""
-        found: float | None = self.config.get("target_return")
-        return found
+        found = self.config.get("target_return")
+        return found if isinstance(found, float) and math.isfinite(found) else None
 
     @property
     def outcome(self) -> str:

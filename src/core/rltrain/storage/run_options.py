@@ -39,9 +39,9 @@ def run_folder_of(path: str | Path) -> Path | None:
     """Return the run folder in which a file of options lies: of rltrain, Isaac Lab or mjlab."""
     for each in (Path(os.path.abspath(os.path.expanduser(path))), real(path)):
         folder = each.parent
-        beside = [(folder / name).is_file() for name in ("config.yaml", "agent.yaml")]
+        both = [(folder / name).is_file() for name in ("config.yaml", "agent.yaml")]
         others = folder.name == "params" and each.name == "agent.yaml"
-        if others or all(beside) or (folder / "manifest.json").is_file():
+        if others or all(both) or (folder / "manifest.json").is_file():
             return folder
     return None
 

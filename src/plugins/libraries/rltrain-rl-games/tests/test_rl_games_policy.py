@@ -19,9 +19,8 @@ from rl_games_policies import CASES, STEPS, Case, each_case, load, options_of, u
 from rltrain.errors import UsageError
 from rltrain.metrics.environment import CountedEnv
 from rltrain.options import load_yaml, set_dotted
-from rltrain.policies.finding import find_trained
-from rltrain.policies.planning import plan_policy
 from rltrain.policies.session import open_session
+from rltrain.policies.trained import find_trained, plan_policy
 from rltrain.testing import FakeWorld
 from rltrain_rl_games.run.agents import ContinuousAgent, DiscreteAgent
 from rltrain_rl_games.run.env import RlGamesEnv

@@ -80,19 +80,21 @@ def of_config(**options):
 
 
 @pytest.mark.parametrize(
+    ("limit", "options"),
+    [
+        ("max_frames=1024", {"max_epochs": -1, "max_frames": 1024}),
+        ("score_to_win=5", {"max_epochs": 9, "save_best_after": 1, "score_to_win": 5}),
+    ],
+)
+def test_a_limit_of_rl_games_that_has_ended_a_run_is_named(train_ranks, limit, options):
+    result = train_ranks(FakeWorld(2), max_iterations=None, **of_config(**options))[0].result
+    assert result.limit == f"agent.params.config.{limit}"
+
+
+@pytest.mark.parametrize(
     ("limit", "options", "more"),
     [
         ("--max-iterations 2", {"max_iterations": 2}, {"max_iterations": 3}),
-        (
-            "agent.params.config.max_frames=1024",
-            of_config(max_epochs=-1, max_frames=1024),
-            of_config(max_epochs=-1, max_frames=1025),
-        ),
-        (
-            "agent.params.config.score_to_win=5",
-            of_config(max_epochs=9, save_best_after=1, score_to_win=5),
-            of_config(max_epochs=3, save_best_after=1, score_to_win=1e9),
-        ),
         (
             "--target-return 9",
             {**of_config(horizon_length=128), "target_return": 9.0, "max_iterations": 8},
@@ -100,7 +102,7 @@ def of_config(**options):
         ),
     ],
 )
-def test_a_run_that_its_own_limit_has_ended_is_over(train_ranks, limit, options, more, capsys):
+def test_a_run_that_has_reached_its_limit_is_over(train_ranks, limit, options, more, capsys):
     named = {"run_name": "mine", "max_iterations": None}
     first = train_ranks(FakeWorld(2), **named | options)[0].result
     assert first.limit == ("" if "iterations" in limit else limit)

@@ -17,9 +17,8 @@ import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
 from rltrain.plugins.registry import discover
-from rltrain.policies.finding import find_trained
-from rltrain.policies.planning import plan_policy
 from rltrain.policies.session import open_session
+from rltrain.policies.trained import find_trained, plan_policy
 from rltrain.specs import SuiteSpec
 from rltrain_play.playing import Player, Untrained
 from rltrain_play.viewers import controls
@@ -254,7 +253,7 @@ def test_a_run_is_found_as_isaac_lab_writes_it(run, capsys, words):
         (["--checkpoint", "pretrained"], "rltrain downloads nothing. `isaaclab play --checkpoint"),
         (["--agent", "zero"], "--agent zero: name a RUN, or a task"),
         (["{run}", "--agent", "random", "--checkpoint", "3"], "--checkpoint and --agent random"),
-        (["{run}", "--video"], "--video: the suite stubs does not draw its environments"),
+        (["{run}", "--video"], "--video: the suite stubs does not render its environments"),
         (["{run}", "--viewer", "viser"], "--viewer viser: the suite stubs does not render"),
         (["{run}", "--viewer", "x"], "--viewer x: must be "),
         (["{run}", "--steps", "0"], "--steps 0: must be at least 1"),

@@ -17,9 +17,8 @@ from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.registry import discover
-from rltrain.policies.finding import find_trained
-from rltrain.policies.planning import plan_policy, with_drawing
 from rltrain.policies.session import open_session
+from rltrain.policies.trained import find_trained, plan_policy, with_drawing
 from rltrain.specs import SuiteSpec
 from rltrain.types import World
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block

@@ -28,7 +28,7 @@ class MlflowOptions:
     """Which checkpoints become artifacts: `none`, `last`, `best` (by mean return) or `all`. The
     last and the best are uploaded when the run ends."""
     resume: bool = True
-    """Whether a run that goes on from a checkpoint goes on in the same run of MLflow."""
+    """Whether a run that continues from a checkpoint continues in the same run of MLflow."""
     finish_timeout: float = 30.0
     """Seconds that the end of the run waits until everything is sent."""
 

@@ -30,7 +30,7 @@ class WandbOptions:
     """Which checkpoints become artifacts: `none`, `last`, `best` (by mean return) or `all`. The
     last and the best are uploaded when the run ends."""
     resume: bool = True
-    """Whether a run that goes on from a checkpoint goes on in the same run of wandb."""
+    """Whether a run that continues from a checkpoint continues in the same run of wandb."""
     finish_timeout: float = 30.0
     """Seconds that the end of the run waits for uploads."""
 

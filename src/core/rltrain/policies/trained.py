@@ -1,7 +1,9 @@
-"""Finding what was trained: RUN, as play, evaluate, export and report take it."""
+"""What was trained: found by RUN, as play, evaluate, export and report take it, and planned."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,9 +13,12 @@ from typing import Any
 from rltrain.config import checks
 from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten
+from rltrain.files.dotted import flatten, leaves, overlaid
 from rltrain.files.reading import real
 from rltrain.options.run import RunOptions
+from rltrain.plan.draft import Plan
+from rltrain.plan.files import check_checkpoint
+from rltrain.plan.resolve import make_plan, tell
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.storage import finding
@@ -51,12 +56,7 @@ class Trained:
 def find_run(named: str, given: Mapping[str, Any]) -> Run:
     """Return the run that RUN names, which is no checkpoint's file.
 
-    Args:
-        named: RUN.
-        given: the user's options; `log_root`, `library` and `task` say which runs "latest" means.
-
-    Raises:
-        UsageError: there is no such run.
+    Of the user's options, `log_root`, `library` and `task` say which runs "latest" means.
     """
     return finding.find_run(named, given, instead=_INSTEAD)[0]
 
@@ -68,18 +68,15 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
         named: RUN: a run folder, a checkpoint, or "latest".
         choice: "latest", "best", an iteration, or a path; None for the latest.
         given: the user's options, which override the run's.
-
-    Raises:
-        UsageError: there is no such run or checkpoint, or its options are not known.
     """
     path, trusted = real(named), bool(given.get("trust"))
-    if named != "latest" and os.path.isfile(path):  # Path.is_file raises if the name is too long.
+    if named != "latest" and os.path.isfile(path):
         if choice is not None:
             raise UsageError(
                 f"--checkpoint {choice}: RUN is a checkpoint already, {named}. Give one of the two."
             )
-        beside = path.parent.parent / "config.yaml"
-        if path.parent.name != "checkpoints" or not beside.is_file():
+        config = path.parent.parent / "config.yaml"
+        if path.parent.name != "checkpoints" or not config.is_file():
             return Trained(Checkpoint(path, trusted), _options_of_others(path, given), None)
     run, checkpoint = finding.find_run(named, given, instead=_INSTEAD)
     if choice is not None and (os.sep in choice or os.path.isfile(choice)):
@@ -89,24 +86,10 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
     return Trained(checkpoint, options_of_run(run.path, given), run.path)
 
 
-def iteration_of(checkpoint: str | os.PathLike[str], trusted: bool) -> int | None:
-    """Return after which iteration a checkpoint was saved, if that is known."""
-    return Checkpoint(checkpoint, trusted).iteration
-
-
 def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that a run's policy has, with the user's own.
-
-    Args:
-        run: the run folder.
-        given: the user's.
-
-    Raises:
-        UsageError: they contradict the run's.
-    """
+    """Return the options that a run's policy has, with the user's own."""
     own = {name: value for name, value in given.items() if value is not None}
-    trusted = bool(own.get("trust"))
-    saved = read_file(run, run / "config.yaml", "RUN", trusted)
+    saved = read_file(run, run / "config.yaml", "RUN", bool(own.get("trust")))
     for name in ("library", "framework"):
         if own.get(name, saved.get(name)) != saved.get(name):
             raise UsageError(
@@ -144,15 +127,60 @@ def _options_of_others(checkpoint: Path, given: Mapping[str, Any]) -> dict[str, 
     Without the library's, they may be those that its task is registered with; the plan knows.
     """
     own = {name: value for name, value in given.items() if value is not None}
-    lacking = [f"--{name}" for name in ("library", "task") if name not in own]
-    if "agent_config" not in own:
-        beside = [checkpoint.parent / name for name in _OPTIONS_OF_OTHERS]
-        found = next((path for path in beside if path.is_file()), None)
-        if found is not None:
-            own["agent_config"] = str(found)
-    if lacking:
+    if lacking := [f"--{name}" for name in ("library", "task") if name not in own]:
         raise UsageError(
             f"{checkpoint}: is not in a run folder of rltrain, so its options are not known. "
             f"Give {', '.join(lacking)}."
         )
+    for path in (checkpoint.parent / name for name in _OPTIONS_OF_OTHERS):
+        if path.is_file():
+            own.setdefault("agent_config", str(path))
     return own
+
+
+def plan_environments(options: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> Plan:
+    """Resolve a run for its environments as they are played, whatever acts in them."""
+    plan = make_plan({**options, "writers": (), "random_lengths": False}, environ, trains=False)
+    if plan.starts_nodes:
+        raise UsageError(
+            f"--launcher {plan.config.launcher}: starts runs on other machines, and only trains. "
+            "Type the command in a job of its own."
+        )
+    suite, env = plan.registry.get(SuiteSpec, plan.config.suite), plan.config.env
+    given = dict(leaves(env))
+    added = [f"env.{key}={json.dumps(x)}" for key, x in leaves(suite.playing) if key not in given]
+    why = suite.cannot_play(plan.task) if added and suite.cannot_play is not None else None
+    if why is not None:
+        tell([why], plan.world)
+        return plan
+    if added:
+        tell([f"{plan.config.task} as it is played: {' '.join(added)}"], plan.world)
+    config = dataclasses.replace(plan.config, env=overlaid(suite.playing, env))
+    return dataclasses.replace(plan, config=config)
+
+
+def plan_policy(trained: Trained, environ: Mapping[str, str] = os.environ) -> Plan:
+    """Resolve the run of a checkpoint, to load its policy."""
+    plan, checkpoint = plan_environments(trained.options, environ), trained.checkpoint
+    config = dataclasses.replace(plan.config, checkpoint=str(checkpoint))
+    if plan.world is None or plan.world.is_root:
+        check_checkpoint(checkpoint, config, plan.registry, plan.world)
+    if trained.run is None and "agent_config" not in trained.options:
+        tuned = plan.registry.get(SuiteSpec, config.suite).tuned
+        if tuned is None or tuned(plan.task, config.library, config.algorithm) is None:
+            raise UsageError(
+                f"{checkpoint}: is not in a run folder of rltrain, so its options are not known. "
+                "Give --agent-config."
+            )
+        tell([f"{checkpoint}: options of {config.library} are {plan.options_from}"], plan.world)
+    return dataclasses.replace(plan, config=config)
+
+
+def with_drawing(plan: Plan) -> Plan:
+    """Return the plan with environments that can be rendered."""
+    suite = plan.registry.get(SuiteSpec, plan.config.suite)
+    if not suite.renders:
+        raise UsageError(
+            f"--video: the suite {suite.name} does not render its environments. Leave it out."
+        )
+    return dataclasses.replace(plan, config=dataclasses.replace(plan.config, renders=True))
