@@ -195,8 +195,7 @@ def test_a_run_goes_on_where_runs_of_its_name_ended(cli, stub, tmp_path):
     assert cli(*STUB, "--auto-resume") == (
         2,
         "",
-        "rltrain: --auto-resume: add --run-name NAME. Runs with the same name go on from each "
-        "other.\n",
+        "rltrain: --auto-resume: add --run-name NAME. Runs with the same name resume each other.\n",
     )
 
 

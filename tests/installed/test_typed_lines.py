@@ -107,7 +107,7 @@ ISAAC_LAB_2 = [
     refused(
         "./isaaclab.sh -p -m rltrain --library skrl --task Isaac-Cartpole-v0 "
         "--ml_framework jax-numpy",
-        "Did you mean 'jax'?",
+        "skrl runs on torch and jax only",
     ),
     refused(
         "./isaaclab.sh -p -m rltrain --library rl_games --task Isaac-Cartpole-v0 --track "
