@@ -25,7 +25,7 @@ def test_every_hook_is_typed_documented_and_has_an_example(name):
     assert signature.return_annotation is not inspect.Signature.empty
     for parameter in list(signature.parameters.values())[1:]:
         assert parameter.annotation is not inspect.Parameter.empty
-        assert f"{parameter.name}:" in text
+        assert f"`{parameter.name}`" in text or parameter.name == "session"
     example = text.partition("Example:")[2]
     assert f"def {name}(" in example
     assert "@hookimpl" in example

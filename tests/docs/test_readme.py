@@ -18,7 +18,6 @@ from rltrain.cli import dialects
 from rltrain.cli.parser import load, make_parser
 from rltrain.plugins.registry import discover
 from rltrain.specs import KINDS, CommandSpec
-from rltrain_isaaclab.dialect import TRANSLATED
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
@@ -78,8 +77,7 @@ def test_every_flag_that_a_page_names_exists(page):
     if page.name == "coming-from.md":
         known |= {
             *(flag for spec in commands for flag in dialects.refused(spec)),
-            *(flag for each in discover().dialects() for flag in each.flags),
-            *TRANSLATED,
+            *(flag for each in discover().dialects() for flag in (*each.flags, *each.train_flags)),
             *("--env", "--checkpoint-file", "--motion-file"),
         }  # --env.scene.num-envs, as mjlab writes it.
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page.read_text()))

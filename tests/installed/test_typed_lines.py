@@ -107,7 +107,7 @@ ISAAC_LAB_2 = [
     refused(
         "./isaaclab.sh -p -m rltrain --library skrl --task Isaac-Cartpole-v0 "
         "--ml_framework jax-numpy",
-        "Instead: --framework jax",
+        "skrl runs on torch and jax only",
     ),
     refused(
         "./isaaclab.sh -p -m rltrain --library rl_games --task Isaac-Cartpole-v0 --track "
@@ -251,12 +251,8 @@ ISAAC_LAB_3 = [
         for flag, *says in (
             ("--local_ranks_filter 2", "--show-ranks 2: this node has 2 ranks, and no rank 2."),
             ("--local_ranks_filter None", "must be ranks such as `0 1`, or all"),
-            ("--tee 4", "4: must be 0 to 3, or RANK:0"),
-            ("--monitor_interval 0", "0: must be seconds, at least 0.1"),
-            ("--start_method thread", "thread: must be spawn, fork or forkserver"),
             ("--rdzv_conf is_host=1", "is_host=1: rltrain takes join_timeout=SECONDS"),
             ("--rdzv_conf join_timeout=soon", "--join-timeout soon: must be a whole number"),
-            ("--standalone --nnodes 2", "--standalone: the run is on 2 nodes."),
             ("--rdzv_endpoint a", "--rdzv-endpoint a: must be HOST:PORT, such as 10.0.0.1:29500."),
             ("--nnodes 4:1", "--nnodes 4:1: must be MIN:MAX, such as 1:4."),
             ("--nnodes 1:4", "--nnodes 1:4: add --rdzv-endpoint HOST:PORT"),
@@ -300,7 +296,7 @@ MJLAB = [
     refused(f"uv run {BALANCE} --gpu-ids 0", "For the CPU: --gpu-ids None.", gpus=0),
     Line(
         f"TORCHRUNX_LOG_DIR=out uv run {BALANCE} --gpu-ids 0 1 --torchrunx-log-dir ''",
-        ("--log-dir : not used", "TORCHRUNX_LOG_DIR is not used: the ranks' logs are in the run"),
+        ("--log-dir : not used",),
     ),
     Line(
         f"MUJOCO_GL=egl uv run {BALANCE} --env.scene.num-envs 4096 --agent.max-iterations 3000 "
@@ -348,7 +344,7 @@ MJLAB = [
     refused(f"uv run {BALANCE} --registry-name me/motions/walk", "motion_file=FILE"),
     refused(f"uv run {BALANCE} --wandb-run-path me/mjlab/1", "--checkpoint PATH"),
     refused(f"uv run {BALANCE} --env.corrupted --video True", "needs a value"),
-    refused(f"uv run {BALANCE} --video maybe", "must be True, which may be left out, or False"),
+    refused(f"uv run {BALANCE} --video maybe", "Unknown argument 'maybe'"),
     refused("uv run rltrain Mjlab-Cartpole-Balace", "Did you mean 'Mjlab-Cartpole-Balance'?"),
     Line("rltrain balance", ("balance (continuous actions)",)),
     refused("rltrain balanse", "Unknown command 'balanse'.", "It is not a task either"),
@@ -447,16 +443,6 @@ HANDED_OVER = ("--rdzv-backend", "--rdzv-endpoint", "--rdzv-id")
 def test_a_refused_flag_is_not_one_of_ours(typed, flag):
     status, printed = typed(f"rltrain {flag} 1")
     assert (status, printed) == (2, f"rltrain: {dialects.refused(TRAIN)[flag]}\n")
-
-
-def test_an_unused_variable_is_mentioned(typed):
-    stamp = "ISAACLAB_RUN_TIMESTAMP=2026-01-01_10-00-00"
-    status, printed = typed(f"{stamp} rltrain train --task Isaac-Cartpole")
-    assert status == 0
-    assert "ISAACLAB_RUN_TIMESTAMP is not used: rank 0 names the run folder" in printed
-    # Of joined ranks, only the first prints it.
-    rank = "RANK=1 LOCAL_RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1"
-    assert "TIMESTAMP" not in typed(f"{stamp} {rank} rltrain --distributed --role a")[1]
 
 
 def test_an_empty_folder_for_logs_is_none(typed):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from rltrain.config import RunConfig
-from rltrain.types import World
+__all__ = ["Dialect", "Said", "refusals"]
 
-__all__ = ["Dialect", "refusals"]
+Said = Sequence[str] | Callable[[str], Sequence[str]]
+"""A flag in rltrain's words; or for a flag that takes a value, a function of the value that returns
+them, or raises `UsageError`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
-    """What users of another program type: translated, accepted, or refused with a reason.
+    """What users of another program type: translated, or refused with a reason.
 
     Nothing is dropped in silence. A plugin's dialect counts although what it adapts is not
     installed.
@@ -26,13 +25,18 @@ class Dialect:
     commands: Mapping[str, str] = field(default_factory=dict)
     """By command of its own, the command to type instead."""
     trains: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """By command that trains, what `rltrain train` is then given besides, such as "--distributed".
+    """By command that trains, what else `rltrain train` is then given, such as "--distributed".
     "--usual-library", "NAME" names the library if the user does not."""
-    flags: Mapping[str, Callable[[str], Sequence[str]]] = field(default_factory=dict)
-    """By flag that takes a value, what that is in rltrain's syntax. May raise `UsageError`."""
+    flags: Mapping[str, Said] = field(default_factory=dict)
+    """By flag of any command that takes options."""
+    train_flags: Mapping[str, Said] = field(default_factory=dict)
+    """By flag of `train` alone."""
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    """By flag of `train` that takes a value and changes nothing, a line on what rltrain does. Other
+    spellings follow the flag, after spaces."""
     translate: Callable[[list[str]], list[str]] | None = None
-    """Given the words of a command that takes options, return them in rltrain's syntax. What it
-    does not know it leaves. Raises `UsageError`."""
+    """For what no table says: given the words of a command that takes options, return them in
+    rltrain's syntax. What it does not know it leaves. Raises `UsageError`."""
     hands_over: Callable[[list[str]], list[str] | None] | None = None
     """Given the words of `train`, return the command line of the other program that is to start it
     in rltrain's place; None if rltrain can. Raises `UsageError`."""
@@ -41,15 +45,6 @@ class Dialect:
     type instead; see `refusals`."""
     refuses_of_policies: Mapping[str, str] = field(default_factory=dict)
     """Those that commands that use a policy refuse, or refuse for another reason."""
-    variables: Mapping[str, str] = field(default_factory=dict)
-    """By environment variable, the option of a run that it sets. Flags come before it."""
-    add_flags: Callable[[argparse.ArgumentParser], None] | None = None
-    """Add flags that `train` accepts, without help. Their `dest` is an option of a run, or, for
-    what changes nothing, has a space in it."""
-    remarks: Callable[[Mapping[str, Any], RunConfig, World | None], Iterable[str]] | None = None
-    """Given the values of flags that change nothing, by `dest`, the resolved run, and the place of
-    this process if others started it, return lines for the user. Raises `UsageError` for flags
-    that contradict the run."""
 
 
 def refusals(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:

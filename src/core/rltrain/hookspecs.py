@@ -4,14 +4,16 @@ A plugin is a module, named by an entry point of the group `rltrain`, that imple
 `rltrain_provides`. The specs it returns name classes; of the classes chosen for a run the core
 makes one object each, and calls the run hooks that they implement with `@rltrain.hookimpl`.
 
-An implementation may leave out arguments that it does not need. An observer wraps any hook with
-`@hookimpl(wrapper=True)`. `rltrain.specs.KINDS` says which hooks each kind must implement.
+An implementation may leave out arguments that it does not need; `session` is always this rank's
+side of the run. An observer wraps any hook with `@hookimpl(wrapper=True)`. `rltrain.specs.KINDS`
+says which hooks each kind must implement. Of hooks that return something, the first result that is
+not None counts, unless every plugin's is called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pluggy
 
@@ -37,43 +39,29 @@ hookimpl = pluggy.HookimplMarker("rltrain")
 """Marks a plugin's implementation of a hook. `from rltrain import hookimpl` is the same object."""
 
 
-class DeclarationHooks:
+class DeclarationHooks(Protocol):
     """The hooks of discovery. They run whenever plugins are listed, so they must be light."""
 
     @hookspec
     def rltrain_provides(self) -> Iterable[Spec]:
-        """Declare what the plugin provides.
+        """Return one spec for each thing that the plugin provides.
 
         Importing the plugin's module and calling this must import neither torch nor jax nor the
         library that is adapted: classes are named by import strings.
-
-        Returns:
-            One spec for each thing provided.
 
         Example:
             ```python
             @hookimpl
             def rltrain_provides():
-                return [
-                    WriterSpec(
-                        name="csv",
-                        factory="my_plugin.csv:CsvWriter",
-                        summary="one CSV file a run",
-                    )
-                ]
+                return [WriterSpec(name="csv", factory="my_plugin.csv:CsvWriter")]
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec
     def rltrain_dialect(self) -> Dialect:
-        """Say what users of another program type, and what it is here.
+        """Return what users of another program type, and what it is here.
 
-        It is asked where the command's words are read, also of a plugin whose library is not
-        installed, or in another version than it supports.
-
-        Returns:
-            What is translated, accepted or refused.
+        Also asked of a plugin whose library is not installed, or not in a supported version.
 
         Example:
             ```python
@@ -83,14 +71,10 @@ class DeclarationHooks:
                 return Dialect(program="pocketrl", refuses=refusals(rows))
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec
     def rltrain_checkup(self) -> Checkup:
-        """Say what is wrong on this machine, and what may help: for `rltrain doctor`.
-
-        Returns:
-            What the doctor shows and tries.
+        """Return what is wrong on this machine, and what may help: for `rltrain doctor`.
 
         Example:
             ```python
@@ -99,10 +83,9 @@ class DeclarationHooks:
                 return Checkup(remedies={"pocket": [{"POCKET_SOCKETS_ONLY": "1"}]})
             ```
         """
-        raise AssertionError("a specification, never called")
 
 
-class RunHooks:
+class RunHooks(Protocol):
     """The hooks of a run, in the order in which they are called.
 
     They live on a plugin manager that holds exactly the plugins chosen for the run and the
@@ -114,14 +97,8 @@ class RunHooks:
         """Make the process group: distributed init. A backend must implement it.
 
         Called once on every rank of a run started with `--distributed`, before anything else.
-        Nobody else makes the group: a library adapter keeps its library from doing it again.
-
-        Args:
-            world: this rank's place, its device included.
-            config: where the run runs.
-
-        Returns:
-            The process group. The first result that is not None counts.
+        Nothing else makes the group: a library adapter keeps its library from doing it again.
+        `world` is this rank's place, its device included; `config` is where the run runs.
 
         Example:
             ```python
@@ -131,20 +108,15 @@ class RunHooks:
                     return TorchProcessGroup("gloo", world)
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec
     def rltrain_seed(self, stream: Stream, seed: int) -> None:
-        """Seed every random generator that the plugin owns: seeding.
+        """Seed every random generator that the plugin owns: seeding. A backend must implement it.
 
-        The core calls it for each stream at its time: `environment` (by global rank) before the
-        environments are made, `model` (the same on all ranks) before the models are, and `learner`
-        (by global rank) when the library's adapter says that its constructors are done. Every
-        plugin's implementation is called. A backend must implement it.
-
-        Args:
-            stream: which stream begins.
-            seed: 0 to 2**31 - 1.
+        Every plugin's implementation is called as a `stream` begins: `environment` (by global rank)
+        before the environments are made, `model` (the same on all ranks) before the models are, and
+        `learner` (by global rank) when the library's adapter says that its constructors are done.
+        `seed` is 0 to 2**31 - 1.
 
         Example:
             ```python
@@ -154,21 +126,18 @@ class RunHooks:
                     torch.manual_seed(seed)
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec(firstresult=True)
     def rltrain_make_env(self, session: Session) -> VectorEnv[Any, Any, Any]:
         """Make this rank's environments. A suite must implement it.
 
-        Args:
-            session: gives `config.task`, `config.num_envs`, `config.env` (the `env.` options),
-                `world.device`, and `seeds.environment`, with which the environments are to be
-                seeded when they are first reset.
+        The session gives `config.task`, `config.num_envs`, `config.env` (the `env.` options),
+        `world.device`, and `seeds.environment`, with which the environments are to be seeded when
+        they are first reset.
 
         Returns:
             A `gymnasium.vector.VectorEnv` with `num_envs` environments, whose arrays are of the
             session's framework (`session.framework`) on its device, with SAME_STEP autoreset.
-            The first result that is not None counts.
 
         Raises:
             UsageError: what only a made environment can tell is wrong with the options.
@@ -181,25 +150,19 @@ class RunHooks:
                     return MyVectorEnv(session.config.num_envs, device=session.world.device)
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec(firstresult=True)
     def rltrain_wrap_model(self, session: Session, model: Any, role: str) -> Any:
         """Make a model one of the run's: model wrapping. A backend must implement it.
 
         Called through `session.wrap_model` once for each model that is trained or copied (target
-        networks too), before the first rollout, on every rank in the same order.
-
-        Args:
-            session: this rank's side of the run.
-            model: for torch a module, for jax a pytree.
-            role: the model's name in the library: "policy", "value".
+        networks too), before the first rollout, on every rank in the same order. `model` is a
+        module of torch or a pytree of jax; `role` its name in the library: "policy", "value".
 
         Returns:
             An object with the same interface, normally the same object, with rank 0's state,
             registered with the divergence check (`session.watch`). jax's arrays never change: of
-            a pytree, the library's adapter registers what a step leaves. The first result that is
-            not None counts.
+            a pytree, the library's adapter registers what a step leaves.
 
         Example:
             ```python
@@ -211,24 +174,16 @@ class RunHooks:
                     return model
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec(firstresult=True)
     def rltrain_gradient_sync(self, session: Session, parameters: Any, extras: int) -> GradientSync:
         """Make what averages gradients over ranks: gradient sync. Such a plugin must implement it.
 
-        Called through `session.gradient_sync` once per optimizer, over all its parameters. The
-        object it returns is called in every optimization step, without a hook between.
-
-        Args:
-            session: this rank's side of the run.
-            parameters: for torch the list of parameters, for jax a pytree of them.
-            extras: how many of the last ones are no parameters, but numbers that are averaged in
-                the same call, such as a KL divergence or a count. A sync that rounds or clips
-                gradients must not do so with these.
-
-        Returns:
-            The gradient sync. The first result that is not None counts.
+        Called through `session.gradient_sync` once per optimizer, over all its `parameters`: a list
+        of torch's, a pytree of jax's. The last `extras` of them are no parameters, but numbers that
+        are averaged in the same call, such as a KL divergence or a count: a sync that rounds or
+        clips gradients must not do so with these. The object that it returns is called in every
+        optimization step, without a hook between.
 
         Example:
             ```python
@@ -239,20 +194,15 @@ class RunHooks:
                     return lambda gradients: [mean(g, "mean") for g in gradients]
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec(firstresult=True)
     def rltrain_train(self, session: Session) -> TrainResult:
         """Run the library until its iterations are done. A library must implement it.
 
-        Args:
-            session: this rank's side of the run. `session.env` has been made, and the stream
-                `model` seeded; the adapter calls `session.seed("learner")` after the library's
-                constructors, wraps every model, asks for a gradient sync for every optimizer, and
-                calls `session.record(Scalars(...))` once an iteration.
-
-        Returns:
-            `session.result()`. The first result that is not None counts.
+        `session.env` has been made, and the stream `model` seeded. The adapter calls
+        `session.seed("learner")` after the library's constructors, wraps every model, asks for a
+        gradient sync for every optimizer, calls `session.record(Scalars(...))` once an iteration,
+        and returns `session.result()`.
 
         Example:
             ```python
@@ -269,22 +219,16 @@ class RunHooks:
                     return session.result()
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec(firstresult=True)
     def rltrain_load_policy(self, session: Session) -> Policy:
         """Load a trained policy: for play, evaluate and export. A library should implement it.
 
         Nothing is trained: there is one rank, no optimizer is needed, and nothing may be written.
-
-        Args:
-            session: as for `rltrain_train`. `session.checkpoint` is the file to load, which may be
-                one that the library's own scripts wrote; `session.config.agent` has the options of
-                the run that wrote it. `session.env` has been made, with any number of environments:
-                batches and mini-batches need not fit it. It may be reset, but not stepped.
-
-        Returns:
-            The policy. The first result that is not None counts.
+        `session.checkpoint` is the file to load, which may be one that the library's own scripts
+        wrote; `session.config.agent` has the options of the run that wrote it. `session.env` has
+        been made, with any number of environments: batches and mini-batches need not fit it. It may
+        be reset, but not stepped.
 
         Raises:
             UsageError: the checkpoint does not fit the options or the task.
@@ -299,22 +243,18 @@ class RunHooks:
                     return MyPolicy(agent)
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec(firstresult=True)
     def rltrain_describe_task(self, session: Session) -> Mapping[str, Any]:
         """Describe the task to whoever runs an exported policy without it: `rltrain export`.
 
         A suite that knows more than the spaces and `step_dt` of its environments implements it.
-
-        Args:
-            session: `session.env` has been made.
+        `session.env` has been made.
 
         Returns:
             What JSON can hold, by name, such as the joints in the order of the actions. It is
             written to `policy.json`, under the suite's name. Values that are text also become
-            metadata of an ONNX file, each under its own name. The first result that is not None
-            counts.
+            metadata of an ONNX file, each under its own name.
 
         Example:
             ```python
@@ -325,20 +265,13 @@ class RunHooks:
                     return {"joint_names": ",".join(robot.joints), "stiffness": robot.stiffness}
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec(firstresult=True)
     def rltrain_describe_collectives(self, session: Session) -> str:
-        """Describe this rank's last collectives, for the report of a hang.
+        """Describe this rank's last collectives in lines, the last one last: for reports of hangs.
 
         A backend whose framework records them implements it. Called while the rank hangs, in
         another thread than the one that is blocked: it must neither communicate nor wait.
-
-        Args:
-            session: this rank's side of the run.
-
-        Returns:
-            Lines, the last collective last.
 
         Example:
             ```python
@@ -348,21 +281,15 @@ class RunHooks:
                     return str(my_framework.flight_recorder)
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec
     def rltrain_save_state(self, session: Session) -> Any:
-        """Return what this plugin needs on this rank so that a resumed run goes on bit for bit.
+        """Return what this plugin needs on this rank so that a resumed run continues bit for bit.
 
         Every plugin's implementation is called on every rank when a checkpoint is saved. A backend
         gives the states of its generators. What is equal on all ranks and belongs to the model is
-        in the library's own checkpoint.
-
-        Args:
-            session: this rank's side of the run.
-
-        Returns:
-            Something picklable, on the host; the same state must give the same bytes.
+        in the library's own checkpoint. The result is picklable, on the host; the same state must
+        give the same bytes.
 
         Example:
             ```python
@@ -372,18 +299,13 @@ class RunHooks:
                     return torch.get_rng_state().numpy()
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec
     def rltrain_load_state(self, session: Session, state: Any) -> None:
-        """Go on from what `rltrain_save_state` returned on this rank.
+        """Continue from the `state` that `rltrain_save_state` returned on this rank.
 
         Called right after the stream `learner` is seeded, of a plugin that saved a state, where
         nothing has changed since: the same ranks, environments, task and seed.
-
-        Args:
-            session: this rank's side of the run.
-            state: what was saved.
 
         Example:
             ```python
@@ -393,17 +315,14 @@ class RunHooks:
                     torch.set_rng_state(torch.from_numpy(state))
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec
     def rltrain_write(self, record: Record) -> None:
         """Record one thing: rank-0 I/O. A writer must implement it.
 
-        The core calls it on rank 0 only, with values already merged over ranks.
-
-        Args:
-            record: one of the union in `rltrain.records`. `RunStarted` comes first and names the
-                run folder, below which a writer writes.
+        `record` is one of the union in `rltrain.records`. The core calls it on rank 0 only, with
+        values already merged over ranks. `RunStarted` comes first and names the run folder, below
+        which a writer writes.
 
         Example:
             ```python
@@ -414,19 +333,14 @@ class RunHooks:
                         print(record.iteration, record.episode_return)
             ```
         """
-        raise AssertionError("a specification, never called")
 
     @hookspec
     def rltrain_shutdown(self, session: Session, error: BaseException | None) -> None:
-        """Let go of what the plugin holds. Called last, always, on every rank.
+        """Release what the plugin holds. Called last, always, on every rank.
 
         Every plugin's implementation is called, also when one of them raises. The process group is
-        closed after it.
-
-        Args:
-            session: this rank's side of the run; after a failure parts of it may be missing.
-            error: what ended the run, or None. After an error, peers may be gone: do not call
-                collectives.
+        closed after it. After a failure parts of the session may be missing. `error` is what ended
+        the run, or None: after an error, peers may be gone, so do not call collectives.
 
         Example:
             ```python
@@ -436,4 +350,3 @@ class RunHooks:
                     self.file.close()
             ```
         """
-        raise AssertionError("a specification, never called")

@@ -24,34 +24,24 @@ class Policy(Protocol):
     """The observation groups that it reads; ("policy",) if the task has no groups."""
 
     def act(self, observations: Any, deterministic: bool = True) -> Any:
-        """Choose actions, and remember the recurrent state for the next call.
+        """Return actions for the environments' `step`, and remember the recurrent state.
 
-        Args:
-            observations: as the session's environments return them, batched over `num_envs`.
-            deterministic: whether to take the most likely action (for continuous actions, the
-                mean), or to draw as in training, by the same calls of the same generators.
-
-        Returns:
-            What the environments' `step` takes, on the session's device.
+        Observations are as the session's environments return them, batched over `num_envs`.
+        `deterministic` takes the most likely action (for continuous actions, the mean); otherwise
+        it is sampled as in training, by the same calls of the same generators.
         """
-        ...
 
     def reset(self, done: Any = None) -> None:
-        """Forget the recurrent state.
+        """Forget the recurrent state of environments that begin a new episode.
 
-        Args:
-            done: which environments begin a new episode, booleans of shape (num_envs,); None for
-                all of them. A policy without a recurrent state ignores it.
+        `done` says which, booleans of shape (num_envs,); None for all of them.
         """
-        ...
 
     def module(self) -> PolicyModule:
         """Return what export needs: `act` with `deterministic`, as one function of arrays.
 
-        Raises:
-            UsageError: it cannot be exported; says why, and what to do.
+        A policy that cannot be exported raises `UsageError`, which says why, and what to do.
         """
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,12 +90,7 @@ class Exporter(Protocol):
     """The suffix of a file by format: {"onnx": ".onnx"}. The first format is the default."""
 
     def check(self, format: str) -> None:
-        """Check that what the format needs is installed.
-
-        Raises:
-            UsageError: it is not; says how to install it.
-        """
-        ...
+        """Raise `UsageError`, which says how to install it, if what a format needs is missing."""
 
     def export(
         self,
@@ -115,28 +100,15 @@ class Exporter(Protocol):
         metadata: Mapping[str, str],
         opset: int | None = None,
     ) -> Mapping[str, Any]:
-        """Write a policy. The file takes batches of any size.
+        """Write a policy, and return facts about the file, such as {"opset": 18}.
 
-        Args:
-            module: the policy.
-            format: one of `formats`.
-            path: the file.
-            metadata: is written into the file if the format can hold it.
-            opset: that of ONNX; None for the exporter's own.
-
-        Returns:
-            Facts about the file, such as {"opset": 18}.
-
-        Raises:
-            UsageError: it cannot be written with this opset.
+        The file takes batches of any size, and has the metadata if its format can hold it. `opset`
+        is that of ONNX, or None for the exporter's own; one that does not work raises `UsageError`.
         """
-        ...
 
     def load(self, path: Path, format: str) -> Callable[[Sequence[Any]], Sequence[Any]]:
-        """Load a written file, with what will run it where it is used.
+        """Load a written file, with what will run it where it is used, and return its function.
 
-        Returns:
-            The file's function, from numpy arrays in the order of `PolicyModule.input_names` to
-            numpy arrays in the order of `PolicyModule.output_names`.
+        It takes numpy arrays in the order of `PolicyModule.input_names`, and returns them in the
+        order of `PolicyModule.output_names`.
         """
-        ...

@@ -23,12 +23,10 @@ class RunPaths(Protocol):
     @property
     def path(self) -> Path:
         """The run folder."""
-        ...
 
     @property
     def checkpoints(self) -> Path:
         """Folder of the checkpoints."""
-        ...
 
 
 class Session(Protocol):
@@ -40,62 +38,50 @@ class Session(Protocol):
     @property
     def world(self) -> World:
         """This rank's place and device."""
-        ...
 
     @property
     def config(self) -> RunConfig:
         """The resolved run; `config.agent` has the library's options, `config.env` the task's."""
-        ...
 
     @property
     def framework(self) -> str:
         """The tensor framework of this run: "torch" or "jax"."""
-        ...
 
     @property
     def group(self) -> ProcessGroup:
         """The process group; without `--distributed` it has one rank."""
-        ...
 
     @property
     def seeds(self) -> SeedPlan:
         """This rank's seeds."""
-        ...
 
     @property
     def run_folder(self) -> RunPaths:
         """Where rank 0 writes."""
-        ...
 
     @property
     def env(self) -> VectorEnv[Any, Any, Any]:
         """This rank's environments, once they are made. Stepping them counts episodes."""
-        ...
 
     @property
     def iteration(self) -> int:
         """Iterations done, including those before `checkpoint`."""
-        ...
 
     @property
     def batch_rows(self) -> int:
-        """Rows of this rank's mini-batches; of a step of its environments where nothing says it."""
-        ...
+        """Rows of this rank's mini-batches; by default of one step of its environments."""
 
     @property
     def renders(self) -> bool:
         """Whether this rank's environments are rendered: `render()` must return frames."""
-        ...
 
     @property
     def checkpoint(self) -> Path | None:
         """The checkpoint to start from. Every rank loads it, to its own device."""
-        ...
 
     @property
     def rank_state(self) -> Any:
         """The `rank_state` saved with `checkpoint`; None if it does not fit this run."""
-        ...
 
     @property
     def resuming_exactly(self) -> bool:
@@ -104,15 +90,13 @@ class Session(Protocol):
         Then the environments are in the state that was saved, the first `env.reset()` returns their
         observations, and `seed("learner")` restores the random generators.
         """
-        ...
 
     @property
     def given_anew(self) -> Collection[str]:
-        """Dotted keys of `config.agent` that the user gives beside `checkpoint`.
+        """Dotted keys of `config.agent` that the user gives with `checkpoint`.
 
         The run that wrote it had other values. These count: see `rltrain_adapters.as_given`.
         """
-        ...
 
     @property
     def should_save(self) -> bool:
@@ -120,18 +104,15 @@ class Session(Protocol):
 
         Equal on all ranks. `record` sets it.
         """
-        ...
 
     def from_host(self, array: Any) -> Any:
         """Return a numpy array as one of the run's framework, on this rank's device.
 
         It has memory of its own, and the array's dtype (for jax, of 32 bits at most).
         """
-        ...
 
     def to_host(self, x: Any) -> Any:
         """Return an array of the run's framework, such as a batch of actions, as one of numpy."""
-        ...
 
     def seed(self, stream: Stream) -> None:
         """Let every plugin seed its generators for a stream (hook `rltrain_seed`).
@@ -139,40 +120,29 @@ class Session(Protocol):
         `learner` is the last stream to begin. When a run continues exactly, all generators are then
         restored (hook `rltrain_load_state`).
         """
-        ...
 
     def iterations_left(self, total: int, done: int) -> int:
-        """Return how many iterations are left of `total`, after `done` before a checkpoint.
-
-        Raises:
-            UsageError: none are left.
-        """
-        ...
+        """Return how many iterations are left of `total` after `done`; none is a `UsageError`."""
 
     def wrap_model(self, model: Any, role: str) -> Any:
         """Give a model rank 0's state and return it (hook `rltrain_wrap_model`). Collective."""
-        ...
 
     def gradient_sync(
         self, parameters: Any, *, extras: int = 0, may_overflow: bool = False
     ) -> GradientSync:
         """Make the gradient sync of one optimizer (hook `rltrain_gradient_sync`). Collective.
 
-        Args:
-            parameters: the optimizer's, and after them arrays like the extras.
-            extras: how many of the last arrays are no gradients, but are averaged with them, in the
-                same collective: a KL divergence that decides on the step. They may be infinite.
-            may_overflow: whether infinite gradients are no fault: a scaler for mixed precision
-                leaves out such updates.
+        After the optimizer's, the last `extras` of the parameters are no gradients, but arrays that
+        are averaged in the same collective: a KL divergence that decides on the step. They may be
+        infinite. `may_overflow` says that infinite gradients are no fault: a scaler for mixed
+        precision leaves out such updates.
         """
-        ...
 
     def watch(self, role: str, fingerprints: Fingerprints) -> None:
-        """Register tensors with the divergence check: what is learned beside wrapped models.
+        """Register tensors with the divergence check: what is learned next to wrapped models.
 
         A library that learns nothing says so: `watch("nothing", dict)`.
         """
-        ...
 
     def record(self, record: Record) -> Record:
         """Send one event to the writers. Every rank calls it; collective for `Scalars`.
@@ -185,19 +155,14 @@ class Session(Protocol):
                 `config.check_interval` iterations, their watched tensors differ.
             NonFiniteError: a rank has NaN or infinity (--on-nonfinite).
         """
-        ...
 
     def add_metric(self, name: str, value: Any) -> None:
-        """Let a number join the metrics of this iteration, from an observer or any other plugin.
+        """Add a number to the metrics of this iteration, such as "gradients/sent", from any plugin.
 
-        Several of one name are averaged, over ranks too, as in `Scalars.values`. Not collective:
-        ranks may add different ones. The library's next `record` sends them to the writers.
-
-        Args:
-            name: such as "gradients/sent".
-            value: a number, or an array of one, which may stay on its device until then.
+        It may be an array of one on its device. Several of one name are averaged, over ranks too,
+        as in `Scalars.values`. Not collective: ranks may add different ones. The library's next
+        `record` sends them to the writers.
         """
-        ...
 
     def save_checkpoint(
         self, name: str, save: Callable[[Path], Any], iteration: int, rank_state: Any = None
@@ -213,18 +178,14 @@ class Session(Protocol):
         Args:
             name: file name in the run folder's `checkpoints`.
             save: writes the library's own format to the path that it is given; called on rank 0.
-            iteration: iterations done, for the record.
+            iteration: iterations done.
             rank_state: this rank's own state, picklable and on the host: recurrent states, a replay
                 buffer. A resumed run gets it back as `session.rank_state`.
         """
-        ...
 
     def result(self, limit: str = "") -> TrainResult:
         """Return the outcome of the run so far.
 
-        Args:
-            limit: the option of the library that ended training before its iterations were done, by
-                its key in `config.agent`, such as "params.config.max_frames": the run is then over
-                for those who go on with it under the same limit.
+        `limit` is the option of the library that ended training before its iterations were done, by
+        its key in `config.agent`: resuming with the same limit then does nothing.
         """
-        ...

@@ -39,17 +39,15 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Checkup:
-    """What a plugin tells `rltrain doctor`."""
+    """What a plugin reports to `rltrain doctor`."""
 
     findings: Iterable[tuple[str, str]] = ()
-    """What is wrong here, and what to do: installed packages, say, that do not work together,
-    although their metadata does not say so."""
+    """What is wrong here, and what to do: installed packages that do not work together, say."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """By framework, the import string of a function that returns facts about it by name, such as
-    what it was built for. It is called in a separate process."""
+    """By framework, the import string of a function that returns facts about it by name. It is
+    called in a separate process."""
     remedies: Mapping[str, Sequence[Mapping[str, str]]] = field(default_factory=dict)
-    """By backend, sets of environment variables that may help if its ranks cannot communicate. They
-    are tried in this order."""
+    """By backend, sets of environment variables to try in turn if its ranks cannot communicate."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,8 +61,8 @@ class Spec:
     name: str
     """What the user types."""
     factory: str
-    """Import string of the class, "package.module:Class". It is called without arguments, or with
-    the plugin's options if the spec names some."""
+    """Import string of the class, "package.module:Class". It is given the plugin's options, if the
+    spec names some, and nothing else."""
     options: str | None = None
     """Import string of a frozen dataclass with the plugin's options. Each field has a default, and
     a docstring under it for `rltrain plugins NAME`. Users set `NAME.field=value`. The module is
@@ -72,9 +70,8 @@ class Spec:
     summary: str = ""
     """One line for `rltrain plugins`."""
     gives_way: bool = False
-    """Whether another plugin that provides the same name takes its place, as a live view does that
-    of the core's plain lines. Leave it False where a run would then do something else: what is
-    provided twice is an error."""
+    """Whether another plugin of the same name takes its place, as a live view that of plain lines.
+    Otherwise a name that is provided twice is an error where it is used."""
 
     def supports(self) -> str:
         """Describe in a few words what this plugin supports."""
@@ -100,48 +97,41 @@ class BackendSpec(Spec):
     """Whether a process must not use the framework before it has joined its ranks."""
     advice: Callable[[Placement], str | None] | None = None
     """Given where a run runs with another backend, returns in a few words why this one may suit it
-    better, or None. `--dry-run` shows it: a backend is never chosen silently."""
+    better, or None. `--dry-run` shows it."""
     needs_master: bool = True
-    """Whether its ranks meet at the master's address, so that somebody must say it. Those of MPI
-    know each other."""
+    """Whether its ranks meet at the master's address, which must then be given."""
     refuse: str | None = None
-    """Import string of a function as `LauncherSpec.refuse`, for ranks that something else than
-    rltrain has started: it takes this rank's `World` in place of None."""
+    """As `LauncherSpec.refuse`, for ranks that something else than rltrain has started: it takes
+    this rank's `World` in place of None."""
     usual: bool = False
-    """Whether it is the backend of its framework and kind of device unless the user names one. What
-    it names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends
-    that do not. Two for the same are an error. Leave it False beside torch's and jax's own."""
+    """Whether it is the default for its framework and kind of device: at most one may be. What it
+    names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends that
+    do not. Leave it False next to torch's and jax's own."""
     network: str | None = None
-    """Import string of a function of the host where the ranks of several nodes meet, and of how
-    many nodes there are: it returns for `--dry-run` by which network they reach each other."""
+    """Import string of a function that takes the host where the ranks of several nodes meet, and
+    the number of nodes. It returns for `--dry-run` by which network they reach each other."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
     preload: str | None = None
-    """A module that imports what each rank needs of the framework: it is imported once, before
-    ranks are forked, and must open no device and start no thread. None for that of the framework's
-    other backends, or for nothing."""
+    """A module that imports what each rank needs of the framework. It is imported once, before
+    ranks are forked: it must open no device and start no thread. None for that of the framework's
+    other backends."""
     launcher: str | None = None
     """The default launcher of its ranks; None for that of the framework's usual backends."""
     grad_sync: str | None = None
-    """The default gradient sync of its runs; None for that of the framework's usual backends: for
-    torch the plain mean. What is merely installed is never a default."""
+    """The default gradient sync of its runs; None for that of the framework's usual backends."""
     shares: tuple[str, ...] = ()
-    """Further kinds of devices that it supports, which the user selects with `--device`. Ranks may
-    share these devices: there may be more ranks than devices."""
+    """Further kinds of devices that it supports by `--device`; more ranks than there are may share
+    them."""
     cannot_share: str | None = None
     """Import string of a function that returns why ranks cannot share devices of its own kind here,
-    or None if they can. It is called in a separate process where a user names the backend and more
-    ranks than there are devices. Without it, they never share them."""
+    or None if they can; without it, they never do. It is called in a separate process."""
     count_devices: str | None = None
-    """Import string of a function that returns the number of visible devices other than the CPU.
-    It may import the framework: it is called in a separate process."""
+    """Import string of a function that returns the number of visible devices other than the CPU. It
+    is called in a separate process."""
 
     def kind_of_device(self, requested: str | None) -> str:
-        """Return the kind of device that its ranks use: the requested one if shared, else its own.
-
-        Args:
-            requested: such as "cuda" or "cuda:1".
-        """
+        """Return the kind of the ranks' devices: the requested "cuda" or "cuda:1" if shared."""
         kind = (requested or "").partition(":")[0]
         return kind if kind in self.shares else self.device
 
@@ -178,7 +168,7 @@ class Keys:
     """Those of them that it cannot do without."""
     open: bool = False
     """Whether other programs may keep theirs beside these, too: one that is nearly a known key is
-    refused, and users are told of any other."""
+    refused, and any other is mentioned."""
 
 
 @dataclass(frozen=True)
@@ -220,13 +210,11 @@ class LibrarySpec(Spec):
     convert_defaults: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(
         default_factory=dict
     )
-    """By framework, a function that converts default options to the format of that framework.
-    Defaults are written for the first of `frameworks`."""
+    """By framework, a function that converts default options, written for the first one, to it."""
     required_keys: tuple[str, ...]
     """Dotted keys that identify a file in this library's format."""
     read_file: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
-    """Given what a user's file holds, return it in the library's format: other programs keep some
-    options in sections of their own."""
+    """Return what a user's file holds in the library's format, without other programs' sections."""
     option_keys: frozenset[str] = frozenset()
     """Dotted keys that may be overridden although the loaded file does not have them, besides those
     of `keys`."""
@@ -243,41 +231,36 @@ class LibrarySpec(Spec):
     there. Others are refused before ranks start. Read them from the library's sources, which
     imports nothing: see `rltrain_adapters.sources`."""
     unread: Callable[[Mapping[str, Any]], Mapping[str, Unread]] | None = None
-    """Given the agent's options, return by dotted key those that have no effect here. The plan
-    tells users, wherever the options come from, so that nothing is dropped in silence."""
+    """Given the agent's options, return by dotted key those that have no effect here. Users are
+    told, wherever the options come from."""
     harmless: Callable[[str, str], bool] | None = None
     """Given a dotted key and a text there, whether the library can do no harm with it, although it
-    is more than a word: a class of the library's own, an expression that only computes. Any other
-    text in the options of somebody else's run folder is refused, as it may name code, a program or
-    a path, unless it is in the task's own options too."""
+    is more than a word: a class of its own, an expression that only computes. Other text in the
+    options of a run folder is refused without --trust, unless the task's own options have it."""
     run_keys: Mapping[str, str] = field(default_factory=dict)
-    """Where the library's file keeps options of the run: {"seed": "params.seed"}. The command line
-    overrides the file, and the file overrides rltrain's own default."""
+    """Where the library's file keeps options of the run: {"seed": "params.seed"}. Flags come before
+    the file, and the file before rltrain's own default."""
     restored: Collection[str] = ()
-    """Patterns of dotted keys of numbers in the options that a checkpoint holds too, such as
-    learning rates: a run that goes on has those of the run before, unless the user gives others.
-    These are then in `Session.given_anew`, and the library keeps them as it loads a checkpoint."""
+    """Patterns of dotted keys of numbers that a checkpoint holds too, such as learning rates. What
+    the user gives of these to a resumed run is in `Session.given_anew`: the library keeps it as it
+    loads a checkpoint."""
     refuses: tuple[Refusal, ...] = ()
     iteration: Callable[[RunConfig], Iteration] | None = None
     """Given the resolved run, return the size and number of its iterations. Raises `UsageError`,
     with the arithmetic, if the options' mini-batches do not fit a rank's batch."""
     scale_mini_batches: Callable[[Mapping[str, Any], int, int], Mapping[str, Any]] | None = None
     """Given all options, the number of environments that they were written for and the number that
-    a rank has, return options with the original number of mini-batches. None if the options set the
-    number of mini-batches, not their size. Raises `UsageError`, with the arithmetic, if it is
-    impossible."""
+    a rank has, return options with the original number of mini-batches, or raise `UsageError` with
+    the arithmetic. None if the options set the number of mini-batches, not their size."""
     read_checkpoint: str | None = None
     """Import string of a function that takes a path, and whether the user trusts the file. It
-    returns a list of its top-level keys, or one sentence that says why it cannot be
-    read. Unless the file is trusted, it must not run code that the file names: see
-    `rltrain_adapters.unpickling`. It may import the framework: before ranks are started, it is
-    called in a separate process."""
+    returns a list of its top-level keys, or one sentence that says why it cannot be read. Unless
+    the file is trusted, it must not run code that the file names: see
+    `rltrain_adapters.unpickling`. It is called in a separate process before ranks are started."""
     checkpoint_keys: frozenset[str] = frozenset()
     """Keys that identify a checkpoint of this library."""
     preload: Mapping[str, str] = field(default_factory=dict)
-    """By kind of device, such as "cpu", a module that imports what every rank does. A launcher that
-    forks ranks may import it once for all of them. It must not start a process group or a thread,
-    nor ask whether there is a GPU."""
+    """As `BackendSpec.preload`, by kind of device, such as "cpu"."""
 
     def supports(self) -> str:
         """Describe algorithms and frameworks."""
@@ -295,47 +278,38 @@ class SuiteSpec(Spec):
     """The frameworks whose arrays its environments can return."""
     describe: Callable[[str, Mapping[str, Any]], TaskInfo | None]
     """Given a task and the run's `env.` options, nested, return what is known of the task with
-    these options, or None if the suite does not have it. Options that it does not know it leaves to
-    the plan and to `rltrain_make_env`, or refuses. Raises `UsageError` for a task that it has but
-    cannot make here. Where it imports a simulator, see
+    these options, or None if the suite does not have it. Raises `UsageError` for a task that it has
+    but cannot make here. Where it imports a simulator, see
     `rltrain.launch.environments_are_made_here`."""
     tasks: Callable[[], Iterable[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
     unimported: Callable[[str | None], Iterable[str]] | None = None
-    """Return the names "module:Name" of tasks that the suite finds only with their module, told by
-    sources (`rltrain_adapters.sources`): an unknown name may be one of them. It is given the module
-    that the user names, or None for all installed packages."""
+    """Return the names "module:Name" of tasks in the sources of the module that the user names, or
+    with None of all installed packages (`rltrain_adapters.sources`), for suggestions."""
     knows: Callable[[str], bool] | None = None
-    """Whether a task seems to be the suite's, told by names and sources
-    (`rltrain_adapters.sources`) without importing them. For suites whose `describe` imports or
-    starts a simulator: it is then called for such tasks, if the user names the suite, and for
-    "module:Name" that no other suite has. None if `describe` tells at once that a task is not the
-    suite's."""
+    """Whether a task seems to be the suite's, by names and sources (`rltrain_adapters.sources`)
+    that are not imported. For suites whose `describe` starts a simulator: it is then called for
+    such tasks, if the user names the suite, and for "module:Name" that no other suite has."""
     renders: bool = False
-    """Whether its environments, where `session.renders`, return frames from `render()`. What only
-    some of its tasks cannot draw it refuses: by `cannot_draw`, or by `UsageError` when they are
-    made."""
+    """Whether its environments, where `session.renders`, return frames from `render()`."""
     cannot_draw: Callable[[TaskInfo], str | None] | None = None
-    """Return why a task's environments cannot be drawn on this machine, such as "a package is not
-    installed"; or None if they can, as far as can be told before ranks start."""
+    """Return why a task's environments cannot be rendered on this machine, such as "a package is
+    not installed"; or None if they can, as far as is known before ranks start."""
     mujoco_scenes: bool = False
     """Whether the environments of all its tasks offer `mujoco_scene` (docs/environments.md): then a
     viewer needs no `render()`."""
     tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
     """Given a task, a library and its algorithm, return options that are known to learn the task,
-    in the library's own format, or None if there are none; see `rltrain_adapters.tuned_in`. If they
-    depend on `env.` options, `describe` keeps those in `TaskInfo.env`."""
+    in the library's own format, or None; see `rltrain_adapters.tuned_in`. If they depend on `env.`
+    options, `describe` keeps those in `TaskInfo.env`."""
     playing: Mapping[str, Any] = field(default_factory=dict)
-    """`env.` options that select a task as it is played, such as without noise. Commands that use a
-    policy add them unless the user gives others; training does not. Spaces and the length of
-    episodes must stay: `evaluate` plays whole episodes."""
+    """`env.` options that select a task as it is played, such as without noise: commands that use a
+    policy add them. Spaces and the length of episodes must stay."""
     cannot_play: Callable[[TaskInfo], str | None] | None = None
-    """Return a line for the user if `playing` selects nothing for a task, which is then played as
-    it is trained; or None."""
+    """Return why a task is played as it is trained although there is `playing`; or None."""
     upgrades: Mapping[str, str] = field(default_factory=dict)
-    """Simulators pin versions of libraries. By library, a note on which of the simulator's own
-    scripts still work after an upgrade to the versions that the library's plugin supports. Users
-    see it if another version is installed."""
+    """By library of which the simulator pins a version that its plugin does not support, a note on
+    which of the simulator's own scripts still work after an upgrade."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -348,41 +322,38 @@ class LauncherSpec(Spec):
     frameworks: tuple[str, ...] = ()
     """The frameworks whose ranks it can start; empty for any."""
     starts_nodes: bool = False
-    """Whether it is called once, and starts `rltrain` on other machines: by a scheduler, say. Any
+    """Whether it is called once, and starts `rltrain` on other machines, as a scheduler does. Any
     other launcher is called on each node, and starts the ranks there."""
     lacks: tuple[str, ...] = ()
     """Options for launchers that this one does not support: they are refused. "max_restarts" stands
     for restarts on several nodes."""
     refuse: str | None = None
     """Import string of a function that takes where the run runs (`Placement`), None, and words. It
-    tells the launchers of other nodes, which wait for this one, why it does not start. It is called
-    after a failure before they have begun to meet (`rltrain.launch.begin_meeting`): its module must
-    be light, and anything may be wrong with the options. `rltrain.nodes:refuse` is one."""
+    sends the launchers of other nodes, which wait for this one, why it does not start, before they
+    have begun to meet (`rltrain.launch.begin_meeting`). `rltrain.nodes:refuse` is one."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterSpec(Spec):
-    """Tells what has started this process: torchrun, mpirun, a scheduler. It has no class."""
+    """Finds what has started this process: torchrun, mpirun, a scheduler. It has no class."""
 
     kind = "cluster"
 
     factory: str = ""
     find: Callable[[Mapping[str, str]], StartedRank | StartedNode | None]
     """Given the environment variables, return this process's place, or None if the cluster has not
-    started it as one of several. It reads nothing else. Raises `UsageError`, which shows the
-    variables, where they are incomplete or contradict each other."""
+    started it as one of several. Raises `UsageError`, which shows the variables, where they are
+    incomplete or contradict each other."""
     order: int
-    """Clusters are asked in this order: 0 for what starts ranks and nothing else, such as torchrun;
-    10 for MPI; 20 for schedulers that start tasks; 30 and more for those that count nodes. Inside
-    a scheduler's job there may be mpirun, and inside that torchrun: the first one that finds a
-    place is right. Two of the same order that disagree are an error."""
+    """Clusters are asked in this order, and the first that finds a place is right: 0 for what only
+    starts ranks, such as torchrun; 10 for MPI; 20 for schedulers that start tasks; 30 and more for
+    those that count nodes. Two of the same order that disagree are an error."""
     variables: tuple[str, ...]
     """Patterns of the names of its variables, such as "SLURM_*", for `rltrain doctor`."""
     frameworks: tuple[str, ...] = ()
     """The frameworks whose ranks it starts; empty for any."""
     resolve: Callable[[str], str | None] | None = None
-    """Given the name of a host that this machine cannot resolve, return its address, or None. It
-    may ask the scheduler."""
+    """Given the name of a host that this machine cannot resolve, return its address, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -410,8 +381,7 @@ class ObserverSpec(Spec):
     kind = "observer"
 
     renders: bool = False
-    """Whether it renders the environments of rank 0: their `render()` must return frames. A run
-    with a suite that does not render is refused."""
+    """Whether it renders the environments of rank 0, which the suite must support."""
     refuses: tuple[Refusal, ...] = ()
     """Runs in which it cannot work."""
 

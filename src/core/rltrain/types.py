@@ -48,60 +48,41 @@ class ProcessGroup(Protocol):
     @property
     def rank(self) -> int:
         """Global rank of this process."""
-        ...
 
     @property
     def world_size(self) -> int:
         """Number of ranks."""
-        ...
 
     @property
     def device(self) -> str:
         """Device of this rank."""
-        ...
 
     def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
-        """Combine an array over all ranks, element by element.
+        """Return an array combined over all ranks, element by element, of the same type and shape.
 
-        Args:
-            x: an array of the same shape and dtype on every rank. It may be reused: read the
-                result, not the argument.
-            op: how to combine.
-
-        Returns:
-            The combined array, equal on all ranks, of the argument's type and shape.
+        `x` has the same shape and dtype on every rank. It may be reused: read the result.
         """
-        ...
 
     def broadcast(self, x: Any, src: int = 0) -> Any:
         """Return rank `src`'s array on every rank; `x` has its shape and dtype everywhere."""
-        ...
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
         """Return rank `src`'s object on every rank.
 
-        Args:
-            obj: data only; see `rltrain.data.pack_object`.
-            src: the rank that sends. It raises TypeError if the object is not data only.
+        It must be data only (`rltrain.data.pack_object`), or rank `src` raises TypeError.
         """
-        ...
 
     def gather_objects(self, obj: Any, dst: int | None = None) -> list[Any]:
-        """Return every rank's object, in the order of ranks.
+        """Return every rank's object, in the order of ranks; to all but rank `dst` an empty list.
 
-        Args:
-            obj: this rank's: data only, or TypeError; see `rltrain.data.pack_object`.
-            dst: the only rank that needs them; the others get an empty list. None for every rank.
+        The objects are data only, as for `broadcast_object`. `dst` None means every rank.
         """
-        ...
 
     def barrier(self) -> None:
         """Wait until every rank has reached this point."""
-        ...
 
     def close(self) -> None:
         """Leave the group. Safe to call twice, and after an error."""
-        ...
 
 
 class Arrays(Protocol):
@@ -112,68 +93,43 @@ class Arrays(Protocol):
 
     def owns(self, x: Any) -> bool:
         """Return whether an object is an array of this framework, without importing it."""
-        ...
 
     def to_host(self, x: Any) -> tuple[Any, bool]:
         """Return an array as one of numpy, and whether it was on the CPU."""
-        ...
 
     def view_on_host(self, x: Any) -> Any:
-        """Return a numpy array that shares the memory of an array, or else the array itself.
+        """Return a numpy array that shares an array's memory where numpy is faster; else the array.
 
-        It does so where numpy is faster for small arrays: on the CPU, in a framework that does not
-        compute while the host goes on. It returns everything else as it is.
+        That is on the CPU, in a framework that does not compute while the host continues.
         """
-        ...
 
     def from_host(self, array: Any, device: str) -> Any:
-        """Return a numpy array as one of this framework, with memory of its own.
-
-        Args:
-            array: of numpy.
-            device: such as "cpu" or "cuda:1".
-        """
-        ...
+        """Return a numpy array as one of this framework on a device, with memory of its own."""
 
     def zeros_like(self, x: Any) -> Any:
         """Return zeros of the same shape and dtype, on the same device."""
-        ...
 
     def floats(self, values: tuple[Any, ...]) -> tuple[float, ...]:
         """Return arrays of one number each as floats, waiting for the device once."""
-        ...
 
     def finite(self, x: Any) -> Any:
         """Return an array with 0 in the place of NaN and infinity."""
-        ...
 
     def norms(self, gradients: Any) -> Any:
-        """Return a norm of each gradient in one array, without waiting for the device.
+        """Return a norm of each gradient in one array (gradients,), without waiting for the device.
 
-        Args:
-            gradients: as in `GradientSync`. The norm of one that is None is 0; that of one with a
-                number that is not finite is not finite.
-
-        Returns:
-            Shape (gradients,); None if there are none.
+        `gradients` are as in `GradientSync`. The norm of one that is None is 0; that of one with a
+        number that is not finite is not finite. Of none at all, the result is None.
         """
-        ...
 
     def names(self, parameters: Any, models: Mapping[str, Any]) -> list[str]:
-        """Return the names of parameters, in the order of `norms`.
+        """Return the names of a gradient sync's parameters, in the order of `norms`.
 
-        Args:
-            parameters: those for which a gradient sync was made.
-            models: by role, models to which they may belong.
+        `models` are those, by role, to which they may belong.
         """
-        ...
 
     def compile(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function of arrays as one program, where that makes it faster.
-
-        Called with the same function, it returns the same program.
-        """
-        ...
+        """Return a function of arrays as one program: the same one for the same function."""
 
 
 class GradientSync(Protocol):
@@ -182,17 +138,12 @@ class GradientSync(Protocol):
     def __call__(self, gradients: Any) -> Any:
         """Return the gradients averaged over ranks, with the structure they came in.
 
-        Args:
-            gradients: for torch a list with one tensor or None per parameter, in the order of the
-                parameters; for jax a pytree.
-
-        Returns:
-            The same structure, averaged. For torch the tensors may share one buffer that the sync
-            keeps. A gradient that is None on every rank stays None. The session's sync returns None
-            on all ranks for an update that is to be left out, with its parameters and the state of
-            its optimizer unchanged (--on-nonfinite skip).
+        For torch they are a list with one tensor or None per parameter, in the order of the
+        parameters, and the averages may share one buffer that the sync keeps; for jax they are a
+        pytree. A gradient that is None on every rank stays None. The session's sync returns None on
+        all ranks for an update that is to be left out, with its parameters and the state of its
+        optimizer unchanged (--on-nonfinite skip).
         """
-        ...
 
 
 class Command(Protocol):
@@ -204,19 +155,13 @@ class Command(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Add the command's flags. It is called before each run and for `--help`: keep it light."""
-        ...
 
     def run(self, arguments: argparse.Namespace, rest: list[str]) -> int:
         """Do what the command is for, and return the exit status.
 
-        Args:
-            arguments: the parsed flags.
-            rest: the words that the command reads itself; see `CommandSpec.takes`.
-
-        Raises:
-            rltrain.errors.UsageError: the user's input is wrong; it is printed without a traceback.
+        `rest` are the words that the command reads itself; see `CommandSpec.takes`. An error of the
+        user is a `rltrain.errors.UsageError`, which is printed without a traceback.
         """
-        ...
 
 
 class Launcher(Protocol):
@@ -240,7 +185,6 @@ class Launcher(Protocol):
             rltrain.errors.RankFailed: a rank failed; the others have been ended.
             rltrain.errors.UsageError: a rank refused the options.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -320,12 +264,7 @@ class Iteration:
     """Number of mini-batches of a rank's rollout; None if it is not split."""
 
     def experience(self, num_envs: int, ranks: int) -> str:
-        """Describe how many frames a run learns from, per iteration and in total.
-
-        Args:
-            num_envs: environments per rank.
-            ranks: number of ranks.
-        """
+        """Describe how many frames a run learns from; `num_envs` counts a rank's environments."""
         frames = self.steps * num_envs * ranks
         shared = f" x {ranks} ranks" if ranks > 1 else ""
         text = f"{num_envs} environments x {self.steps} steps{shared} = {frames:,} frames"
@@ -359,7 +298,6 @@ class TrainResult:
     """The option that ended the run before its iterations were done, and its value, such as
     "agent.params.config.max_frames=100000"; "" if none did."""
     exit_code: int = 0
-    """The exit status of the command: 75 if a signal has ended the run before it was done, so that
-    it should be started again to go on; 130 after Ctrl-C (`rltrain.train` raises in place of
-    returning these two); 74 if training is done, but the disk has not taken the last checkpoint,
-    the manifest or a writer's records."""
+    """The exit status of the command: 75 if a signal has ended the run, which resumes if it is
+    started again; 130 after Ctrl-C (`rltrain.train` raises in place of returning these two); 74 if
+    the disk has not taken the last checkpoint, the manifest or a writer's records."""

@@ -6,18 +6,18 @@ import argparse
 import shlex
 import signal
 import subprocess
+from argparse import SUPPRESS
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rltrain.builtin.plugin import TRAIN
-from rltrain.config import RunConfig
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError
 from rltrain.files.secrets import hide_words
 from rltrain.plugins.registry import discover
 from rltrain.specs import CommandSpec
 from rltrain.terminal import note
-from rltrain.types import World
 
 
 def _known() -> list[Dialect]:
@@ -49,21 +49,28 @@ def refused(spec: CommandSpec) -> dict[str, str]:
     return found
 
 
-def translate(words: list[str]) -> list[str]:
+def translate(words: Sequence[str], spec: CommandSpec = TRAIN) -> list[str]:
     """Return a command's words in rltrain's syntax."""
     known = _known()
-    flags = {flag: said for each in known for flag, said in each.flags.items()}
+    tables = [each.flags for each in known]
+    tables += [each.train_flags for each in known if spec is TRAIN]
+    flags = {flag: said for table in tables for flag, said in table.items()}
     found: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.partition("=")
-        if (said := flags.get(name.replace("_", "-"))) is None:
+    rest = deque(words)
+    while rest:
+        name, equals, value = (word := rest.popleft()).partition("=")
+        said = flags.get(name.replace("_", "-"))
+        if said is None:
             found.append(word)
-            continue
-        value = value if equals else next(rest, "")
-        if not value or value.startswith("--"):
-            raise UsageError(f"{name}: needs a value, as in {name} VALUE.")
-        found += said(value)
+        elif callable(said):
+            value = value if equals else rest.popleft() if rest else ""
+            if not value or value.startswith("--"):
+                raise UsageError(f"{name}: needs a value, as in {name} VALUE.")
+            found += said(value)
+        else:  # A switch may have a value, too.
+            if not equals and rest and rest[0].lower() in ("true", "false"):
+                value = rest.popleft()
+            found += [] if value.lower() == "false" else said
     for each in known:
         found = each.translate(found) if each.translate is not None else found
     return found
@@ -88,35 +95,22 @@ def hand_over(words: list[str]) -> int | None:
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of other programs that `train` accepts; --help does not list them."""
+    """Add the flags of other programs that change nothing; --help does not list them."""
     for each in _known():
-        try:
-            if each.add_flags is not None:
-                each.add_flags(parser)
-        except argparse.ArgumentError as error:
-            raise PluginError(f"The flags of {each.program} that a plugin adds: {error}") from error
+        for flags in each.ignored:
+            try:
+                parser.add_argument(*flags.split(), dest=flags, default=SUPPRESS, help=SUPPRESS)
+            except argparse.ArgumentError as error:
+                raise PluginError(f"The flags of {each.program}: {error}") from error
 
 
-def separate(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the options of the run, and what flags of other programs say besides."""
-    options = {name: value for name, value in given.items() if " " not in name}
-    return options, {name: value for name, value in given.items() if name not in options}
-
-
-def from_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the options that variables of other programs set; an empty one sets nothing."""
-    return {
-        option: environ[name]
-        for each in _known()
-        for name, option in each.variables.items()
-        if environ.get(name)
-    }
-
-
-def remark(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> None:
-    """Print what becomes of flags and variables that change nothing."""
-    from rltrain.plan.resolve import tell  # Not for --help.
-
-    for each in _known():
-        if each.remarks is not None:
-            tell(each.remarks(settings, config, world), world)
+def separate(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the options of the run, and a line on each flag that changes nothing."""
+    ignored = {flags: text for each in _known() for flags, text in each.ignored.items()}
+    options = {name: value for name, value in given.items() if name not in ignored}
+    notes = [
+        f"{name.partition(' ')[0]} {value}: {ignored[name]}"
+        for name, value in given.items()
+        if name in ignored
+    ]
+    return options, notes

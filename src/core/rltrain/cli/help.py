@@ -1,10 +1,10 @@
-"""What `rltrain --help` and `rltrain help` print: the commands, and flags by a word."""
+"""What `rltrain --help` and the help of a command print."""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rltrain.config.declare import Scope, scoped
@@ -26,7 +26,6 @@ examples:
 
 more:
   rltrain COMMAND --help     its usual flags; --help-all shows every flag
-  rltrain help WORD          flags that have to do with a word: `rltrain help checkpoint`
   eval "$(register-python-argcomplete rltrain)"    the tab key completes, with
                              rltrain[completion] installed"""
 
@@ -50,24 +49,6 @@ def add_help(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--help-all", action=_Help, help=argparse.SUPPRESS)
 
 
-def flags_about(word: str, parser: argparse.ArgumentParser, known: set[str]) -> str:
-    """Return the help of those flags in whose names or help a word is; "" if there are none.
-
-    Options that are `known` are left out, and those that are found are added.
-    """
-    wanted = word.lower().strip("-").replace("_", "-")
-
-    def is_other(action: argparse.Action) -> bool:
-        text = " ".join([*action.option_strings, str(action.help)]).lower()
-        return isinstance(action, _Help) or action.dest in known or wanted not in text
-
-    _hide(parser, is_other)
-    shown = {action.dest for action in parser._actions if action.help != argparse.SUPPRESS}
-    known |= shown
-    parser.usage, parser.description, parser.epilog = argparse.SUPPRESS, None, None
-    return parser.format_help() if shown else ""
-
-
 class _Help(argparse.Action):
     """Prints the help of a command, and ends."""
 
@@ -81,16 +62,11 @@ class _Help(argparse.Action):
         values: Any,
         option_string: str | None = None,
     ) -> None:
-        if option_string != "--help-all" and _hide(parser, lambda a: a.dest in _RARE):
+        rare = [x for x in parser._actions if x.dest in _RARE and x.help != argparse.SUPPRESS]
+        if option_string != "--help-all" and rare:
+            for action in rare:
+                action.help = argparse.SUPPRESS
             more = f"More flags: {parser.prog} --help-all."
             parser.epilog = "\n\n".join(filter(None, [parser.epilog, more]))
         parser.print_help()
         parser.exit()
-
-
-def _hide(parser: argparse.ArgumentParser, which: Callable[[argparse.Action], bool]) -> int:
-    """Leave flags out of the help; return how many."""
-    hidden = [a for a in parser._actions if a.help != argparse.SUPPRESS and which(a)]
-    for action in hidden:
-        action.help = argparse.SUPPRESS
-    return len(hidden)

@@ -6,7 +6,6 @@ Plugins may add commands.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 import signal
@@ -18,8 +17,8 @@ from typing import Any
 from rltrain import __version__
 from rltrain.builtin.plugin import COMMANDS, TRAIN
 from rltrain.cli import dialects, train
-from rltrain.cli.help import flags_about, overview
-from rltrain.cli.parser import Loaded, load, make_parser, parse
+from rltrain.cli.help import overview
+from rltrain.cli.parser import Loaded, load, parse
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.files.secrets import hide_in_text
 from rltrain.plugins import ours
@@ -76,19 +75,18 @@ def _run(words: list[str]) -> int:
         print(overview({name: spec.summary for name, spec in commands().items()}))
         return 0
     if first == "help":
-        return _help(words[1])
+        return _run([words[1], "--help"])
     name, loaded, rest = command_of(words)
     if loaded.spec is TRAIN and (status := dialects.hand_over(rest)) is not None:
         return status
-    with train.telling_others(rest) if loaded.spec is TRAIN else contextlib.nullcontext():
-        arguments, rest = parse(loaded, name, rest)
-        try:
-            return loaded.run(arguments, rest)
-        except SystemExit as error:  # Of a task, a simulator or a library; argparse's is above.
-            if error.code:
-                raise
-            text = "".join(traceback.format_exception(error)).rstrip()
-            return _fail(f"{text}\nrltrain: sys.exit(0) was called before the work was done.", 1)
+    arguments, rest = parse(loaded, name, rest)
+    try:
+        return loaded.run(arguments, rest)
+    except SystemExit as error:  # Of a task, a simulator or a library; argparse's is above.
+        if error.code:
+            raise
+        text = "".join(traceback.format_exception(error)).rstrip()
+        return _fail(f"{text}\nrltrain: sys.exit(0) was called before the work was done.", 1)
 
 
 def commands() -> dict[str, CommandSpec]:
@@ -96,26 +94,6 @@ def commands() -> dict[str, CommandSpec]:
     added = {spec.name: spec for spec in discover().all(CommandSpec)}
     of_ours = {name: added[name] for name in ours.COMMANDS if name in added}
     return _CORE | of_ours | {name: spec for name, spec in added.items() if name not in _CORE}
-
-
-def _help(word: str) -> int:
-    """Print the help of a command, or the flags that have to do with a word."""
-    offered = commands()
-    if word in offered:
-        return _run([word, "--help"])
-    known: set[str] = set()
-    for name, spec in offered.items():
-        if name not in _CORE and name not in ours.COMMANDS:
-            continue
-        if found := flags_about(word, make_parser(load(spec), name), known):
-            print(f"rltrain {name}\n\n{found}")
-    if not known:
-        raise UsageError(
-            f"help {word}: no command or flag has to do with it. Options of the library are "
-            "written agent.KEY=VALUE, those of the task env.KEY=VALUE, those of a plugin "
-            "NAME.KEY=VALUE: `rltrain plugins NAME` lists them."
-        )
-    return 0
 
 
 def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:

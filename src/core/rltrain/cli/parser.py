@@ -46,7 +46,7 @@ def parse(
     takes, typed = loaded.spec.takes, list(map(_dashed, words))
     rest: list[str] = []
     if takes == "options":
-        words, rest = train.separate(words)
+        words, rest = train.separate(words, loaded.spec)
     elif takes == "rest" and "--" in words:
         end = words.index("--")
         words, rest = words[:end], words[end + 1 :]

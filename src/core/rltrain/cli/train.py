@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rltrain.builtin.plugin import TRAIN
 from rltrain.cli import dialects
 from rltrain.cli.flags import add_flags, value_flags
 from rltrain.config.declare import Group
 from rltrain.config.options import COMMAND
 from rltrain.files.yaml import load_yaml
 from rltrain.options.run import RunOptions
+from rltrain.specs import CommandSpec
 
 _OVERRIDE = re.compile(r"\+|[A-Za-z_][\w-]*\.[^=\s]*=")
 
@@ -39,12 +40,12 @@ _TAKE_A_VALUE = value_flags(RunOptions) | value_flags(TrainOptions)
 """Flags that take the next word as their value, even if it looks like an override."""
 
 
-def separate(words: list[str]) -> tuple[list[str], list[str]]:
+def separate(words: list[str], spec: CommandSpec = TRAIN) -> tuple[list[str], list[str]]:
     """Return words without overrides, and the overrides.
 
     argparse would add them to lists such as `--gpu-ids 0 1`.
     """
-    words = dialects.translate(words)
+    words = dialects.translate(words, spec)
     before = ["", *words]
     overrides = [
         word
@@ -85,55 +86,33 @@ class TrainCommand:
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Train, or print the plan."""
-        from rltrain.plan.resolve import make_plan
+        from rltrain.placement.telling import telling_others
+        from rltrain.plan.resolve import make_plan, tell
         from rltrain.ranks.machine import crowding
         from rltrain.run.start import start
 
-        given, settings = dialects.separate(vars(arguments))
-        variables = dialects.from_variables(os.environ)
-        options = read_options(variables | given, words)
-        dry_run = options.pop("dry_run", False)
-        plan = make_plan(options)
-        dialects.remark(settings, plan.config, plan.world)
-        if dry_run:
+        given, notes = dialects.separate(vars(arguments))
+        options = read_options(given, words)
+        if options.pop("dry_run", False):
             from rltrain.plan.table import plan_table
 
+            plan = make_plan(options)
+            tell(notes, plan.world)
             print(plan_table(plan))
             return 0
-        if plan.world is None and not plan.starts_nodes:
-            # Ranks print nothing for the seconds in which they import frameworks.
-            config = plan.config
-            text = (
-                f"starting {config.nproc_per_node} rank(s) on this node, backend {config.backend}"
-            )
-            if config.nnodes > 1:
-                text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
-            crowded = crowding(int(config.nproc_per_node or 1))
-            print(f"{text}; {crowded}" if crowded else text, flush=True)
-        return start(plan).exit_code
-
-
-def telling_others(words: list[str]) -> contextlib.AbstractContextManager[None]:
-    """Return the context in which other nodes are told why this one does not start."""
-    from rltrain.placement.telling import OF_RANKS, telling_others
-
-    def options() -> Mapping[str, Any]:
-        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
-        add_flags(parser, OF_RANKS)
-        add_flags(parser, ["config"], TrainOptions)
-        named = (word.partition("=") for word in dialects.translate(words))
-        typed = [
-            (name.replace("_", "-") if name.startswith("--") else name) + equals + value
-            for name, equals, value in named
-        ]
-        known, rest = parser.parse_known_args(typed)
-        flags = vars(known)
-        path = flags.pop("config", None)
-        if "--dry-run" in rest:
-            return {}
-        return {**(_options_in(path, flags) if path else {}), **flags}
-
-    return telling_others(options)
+        with telling_others(lambda: options):
+            plan = make_plan(options)
+            tell(notes, plan.world)
+            if plan.world is None and not plan.starts_nodes:
+                # Ranks print nothing for the seconds in which they import frameworks.
+                config = plan.config
+                count = int(config.nproc_per_node or 1)
+                text = f"starting {count} rank(s) on this node, backend {config.backend}"
+                if config.nnodes > 1:
+                    text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
+                crowded = crowding(count)
+                print(f"{text}; {crowded}" if crowded else text, flush=True)
+            return start(plan).exit_code
 
 
 def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:

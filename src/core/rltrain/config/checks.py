@@ -33,14 +33,12 @@ def text(name: str, value: Any) -> str:
     """Return text; a path counts as text."""
     if not isinstance(value, (str, Path)):
         raise _wrong(name, value, "text")
-    if not str(value):
-        raise _wrong(name, "''", "text, not empty")
-    if "\0" in str(value):
-        raise _wrong(name, repr(value), "text without NUL characters")
+    if not str(value) or "\0" in str(value):
+        raise _wrong(name, repr(value), "text, not empty, and without NUL characters")
     return str(value)
 
 
-def integer(minimum: int) -> Any:
+def integer(minimum: int, maximum: int = 2**63 - 1) -> Any:
     """Return a check for whole numbers of at least `minimum`."""
 
     def check(name: str, value: Any) -> int:
@@ -48,8 +46,9 @@ def integer(minimum: int) -> Any:
             number = int(str(value))
         except ValueError:
             raise _wrong(name, value, "a whole number") from None
-        if not minimum <= number < 2**63:
-            raise _wrong(name, value, f"at least {minimum}" if number < minimum else "below 2**63")
+        if not minimum <= number <= maximum:
+            least = number < minimum
+            raise _wrong(name, value, f"at least {minimum}" if least else f"at most {maximum}")
         return number
 
     return check
@@ -75,14 +74,6 @@ def number(name: str, value: Any) -> float:
     return number
 
 
-def seconds(name: str, value: Any) -> float:
-    """Return a time in seconds; 0 means for ever."""
-    amount = number(name, value)
-    if not 0 <= amount <= 1e9:  # Python and libraries wait no longer than some 1e10.
-        raise _wrong(name, value, "a number of seconds from 0 to 1e9")
-    return amount
-
-
 def hang_timeout(name: str, value: Any) -> dict[str, float]:
     """Return the seconds of each section of a run that is given; a number is that of `step`."""
     given = value
@@ -90,10 +81,12 @@ def hang_timeout(name: str, value: Any) -> dict[str, float]:
         given = dict(part.partition("=")[::2] for part in value.split(","))
     elif not isinstance(value, Mapping):
         given = {"step": value}
-    found = {str(section).strip(): amount for section, amount in given.items()}
+    found = {str(section).strip(): number(name, amount) for section, amount in given.items()}
     if not set(found) <= set(SECTIONS):
         raise _wrong(name, value, f"seconds, or SECTION=SECONDS of {', '.join(SECTIONS)}")
-    return {section: seconds(name, amount) for section, amount in found.items()}
+    if not all(0 <= amount <= 1e9 for amount in found.values()):  # Python waits no longer.
+        raise _wrong(name, value, "a number of seconds from 0 to 1e9")
+    return found
 
 
 def boolean(name: str, value: Any) -> bool:
@@ -113,39 +106,23 @@ def ranks(name: str, value: Any) -> int | str | None:
         raise _wrong(name, value, "a number from 1, gpu, cpu or auto") from None
 
 
-def nodes(name: str, value: Any) -> int:
-    """Return a number of nodes."""
-    if re.fullmatch(r"\d+:\d+", str(value)):
-        text = "give one number; nodes that come and go are torchrun's."
-        raise UsageError(f"{flag(name)} {value}: {text}")
-    return int(integer(1)(name, value))
+def indices(of: str, *words: str) -> Any:
+    """Return a check for indices or one of some words: `0 1`, `[0, 1]`, `0,1`, `all`."""
 
+    def check(name: str, value: Any) -> tuple[int, ...] | str:
+        items = value if isinstance(value, (list, tuple)) else [value]
+        typed = [x for item in items for x in re.sub(r"[\[\](), ]+", " ", str(item)).split()]
+        if len(typed) == 1 and typed[0].lower() in words:
+            return typed[0].lower()
+        shown = " ".join(typed)
+        if not typed or not all(re.fullmatch(r"-?\d+", word) for word in typed):
+            raise _wrong(name, shown, f"{of} such as `0 1`, or {' or '.join(words)}")
+        found = tuple(map(int, typed))
+        if min(found) < 0 or len(set(found)) < len(found):
+            raise _wrong(name, shown, f"{of} from 0, without repeats")
+        return found
 
-def gpu_ids(name: str, value: Any) -> tuple[int, ...] | str:
-    """Read `0 1`, `[0, 1]`, `0,1`, `all` or `None`, as Isaac Lab's and mjlab's users type them."""
-    return _indices(name, value, "indices such as `0 1`, all, or None", ("all", "none"))
-
-
-def local_ranks(name: str, value: Any) -> tuple[int, ...] | str:
-    """Read `0 1`, `0,1` as torchrun's users type them, or `all`."""
-    return _indices(name, value, "ranks such as `0 1`, or all", ("all",))
-
-
-def _indices(name: str, value: Any, wanted: str, names: tuple[str, ...]) -> tuple[int, ...] | str:
-    """Read indices, or one of these names for some of them."""
-    items = value if isinstance(value, (list, tuple)) else [value]
-    words = [word for item in items for word in str(item).strip("[]() ").replace(",", " ").split()]
-    if len(words) == 1 and words[0].lower() in names:
-        return words[0].lower()
-    try:
-        indices = tuple(int(word) for word in words)
-    except ValueError:
-        raise _wrong(name, " ".join(words), wanted) from None
-    if any(index < 0 for index in indices):
-        raise _wrong(name, " ".join(words), "indices from 0")
-    if not indices or len(set(indices)) < len(indices):
-        raise _wrong(name, " ".join(words), "indices without repeats")
-    return indices
+    return check
 
 
 def each(check: Check) -> Any:
@@ -174,23 +151,6 @@ def mapping(name: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise _wrong(name, value, "a mapping of options")
     return dict(value)
-
-
-def port(name: str, value: Any) -> int:
-    """Return a port's number."""
-    number = int(integer(1)(name, value))
-    if number > 65535:
-        raise _wrong(name, value, "a port from 1 to 65535")
-    return number
-
-
-def framework(name: str, value: Any) -> str:
-    """Return a framework's name."""
-    if value == "jax-numpy":
-        raise UsageError(
-            f"{flag(name)} jax-numpy: skrl 2 removed its numpy backend. Instead: {flag(name)} jax."
-        )
-    return text(name, value)
 
 
 def address(name: str, value: Any) -> str:

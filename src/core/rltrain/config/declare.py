@@ -123,7 +123,7 @@ class Group:
         Args:
             default: its value if the user does not set it.
             scope: see `Scope`.
-            help: see `Option`.
+            help: one line.
             check: see `Option`; None for text, or several.
             names: see `naming`; None for numbers and switches.
             **more: further fields of `Option`.
@@ -160,7 +160,6 @@ class Group:
         self, default: str | None, scope: Scope, help: str, words: Iterable[str], **more: Any
     ) -> Any:
         """Declare an option whose value is one of some words."""
-        words = tuple(words)
         check, metavar = checks.one_of(*words), f"{{{','.join(words)}}}"
         return self.option(default, scope, help, check, metavar=metavar, names="text", **more)
 

@@ -52,7 +52,6 @@ class Options(Generic[Unset, Word]):
         "torch",
         RUN | KEPT | RANKS | USUAL,
         "torch or jax",
-        checks.framework,
         flags=("--ml-framework",),
     )
     agent_config: str | None = WHAT.option(
@@ -159,7 +158,7 @@ class Options(Generic[Unset, Word]):
         None,
         NODE | RANKS | TAKEN | USUAL,
         "GPUs to use, as indices into CUDA_VISIBLE_DEVICES; all; or None for the CPU",
-        checks.gpu_ids,
+        checks.indices("indices", "all", "none"),
         metavar="I",
         names="text",
         kind="values",
@@ -205,7 +204,7 @@ class Options(Generic[Unset, Word]):
     enable_cameras: bool = PLACE.switch(
         START | KEPT, "start Isaac Sim so that cameras render; other simulators need no flag"
     )
-    nnodes: int = NODES.option(1, START | RANKS, "number of nodes", checks.nodes)
+    nnodes: int = NODES.number(1, START | RANKS, "number of nodes", 1)
     node_rank: int | Unset = NODES.number(
         None,
         NODE | RANKS | MEETING,
@@ -226,7 +225,7 @@ class Options(Generic[Unset, Word]):
         29500,
         RANKS | MEETING,
         "port on node 0",
-        checks.port,
+        checks.integer(1, 65535),
         metavar="PORT",
     )
     join_timeout: int = NODES.number(
@@ -257,7 +256,7 @@ class Options(Generic[Unset, Word]):
         None,
         NODE,
         "ranks of this node whose own output the console shows too; or all",
-        checks.local_ranks,
+        checks.indices("ranks", "all"),
         metavar="I",
         names="text",
         kind="values",
@@ -274,7 +273,7 @@ class Options(Generic[Unset, Word]):
         resolved=(),
     )
     observers: tuple[str, ...] = WRITTEN.named(
-        (), START, "observers; may be repeated", checks.names, kind="more"
+        (), START | USUAL, "observers; may be repeated", checks.names, kind="more"
     )
     no_plugins: tuple[str, ...] = WRITTEN.named(
         (),

@@ -44,11 +44,6 @@ class Placement(Options[Never, Never]):
                 object.__setattr__(self, field.name, usual)
 
     @property
-    def trust_checkpoint(self) -> bool:
-        """What `trust` was called before 0.2."""
-        return self.trust
-
-    @property
     def endpoint(self) -> str:
         """Where the nodes meet, host:port: on node 0."""
         return endpoint(self.master_addr, self.master_port)

@@ -37,6 +37,9 @@ def plan_table(plan: Plan) -> str:
         ("observers", ", ".join(_observer(name, plan) for name in config.observers) or "none"),
         ("log root", config.log_root),
     ]
+    if (shown := config.show_ranks) is not None:
+        here = shown if isinstance(shown, str) else f"{', '.join(map(str, shown))} of this node"
+        rows.append(("shown ranks", here))
     width = max(len(name) for name, _ in rows)
     table = "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
     options = OmegaConf.to_yaml(

@@ -6,70 +6,27 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
 
-from rltrain.config import RunConfig
 from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
-from rltrain.types import World
-
-_DEST = "torchrun "
-"""How the names of the parsed settings begin."""
-
-
-class _Setting(NamedTuple):
-    """A setting that changes nothing."""
-
-    flags: tuple[str, ...]
-    value: Callable[[str], str]
-    """Returns the value, or raises `argparse.ArgumentTypeError`."""
-    note: str
-    """What rltrain does."""
-
-
-def _streams(text: str) -> str:
-    if not re.fullmatch(r"[0-3]|\d+:[0-3](,\d+:[0-3])*", text):
-        raise argparse.ArgumentTypeError(f"{text}: must be 0 to 3, or RANK:0 to RANK:3 and so on")
-    return text
-
-
-def _interval(text: str) -> str:
-    if not re.fullmatch(r"\d*\.?\d+|\d+\.", text) or float(text) < 0.1:
-        raise argparse.ArgumentTypeError(f"{text}: must be seconds, at least 0.1")
-    return text
-
-
-def _method(text: str) -> str:
-    if text not in ("spawn", "fork", "forkserver"):
-        raise argparse.ArgumentTypeError(f"{text}: must be spawn, fork or forkserver")
-    return text
-
 
 _LOGS = (
     "everything that a rank prints is in its log; the console shows rank 0's progress, and with "
     "--show-ranks what other ranks print."
 )
-_SETTINGS = [
-    _Setting(("--tee", "-t"), _streams, _LOGS),
-    _Setting(("--redirects", "-r"), _streams, _LOGS),
-    _Setting(
-        ("--monitor-interval",), _interval, "not used; a failed rank is noticed within 0.1 s."
+_IGNORED = {
+    "--tee -t": _LOGS,
+    "--redirects -r": _LOGS,
+    "--monitor-interval": "not used; a failed rank is noticed within 0.1 s.",
+    "--start-method": "not used, nor by torchrun when it starts a script.",
+    "--log-dir --torchrunx-log-dir --rank-log-dir": (
+        "not used; the ranks' logs are in the run folder, below --log-root."
     ),
-    _Setting(("--start-method",), _method, "not used, nor by torchrun when it starts a script."),
-    _Setting(
-        ("--log-dir", "--torchrunx-log-dir", "--rank-log-dir"),
-        str,
-        "not used; the ranks' logs are in the run folder, below --log-root.",
-    ),
-    _Setting(
-        ("--local-addr",),
-        str,
-        "not used; a node's address is the one from which it reaches node 0.",
-    ),
-    _Setting(("--role",), str, "not used; all ranks have the same role."),
-]
-
+    "--local-addr": "not used; a node's address is the one from which it reaches node 0.",
+    "--role": "not used; all ranks have the same role.",
+}
+"""Flags that change nothing, and what rltrain does."""
 
 _SELVES = (
     "Type torchrun's line: torchrun --nnodes N --nproc-per-node N --rdzv-backend c10d "
@@ -113,49 +70,14 @@ _REFUSED = refusals(
 )
 
 
-def _add_flags(parser: argparse.ArgumentParser) -> None:
-    hidden: dict[str, Any] = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
-    for setting in _SETTINGS:
-        dest = _DEST + setting.flags[0]
-        parser.add_argument(*setting.flags, dest=dest, type=setting.value, **hidden)
-    parser.add_argument("--standalone", dest=f"{_DEST}--standalone", action="store_true", **hidden)
-    # The two below are other ways to write options of the run.
-    parser.add_argument("--rdzv-conf", dest="join_timeout", type=_join_timeout, **hidden)
-    parser.add_argument(
-        "--log-all-ranks", dest="show_ranks", action="store_const", const="all", **hidden
-    )
-
-
-def _join_timeout(text: str) -> str:
+def _join_timeout(text: str) -> list[str]:
     """Return the one setting of a rendezvous that rltrain takes from the user."""
     name, _, value = text.partition("=")
     if name not in ("timeout", "join_timeout") or "," in value:
-        raise argparse.ArgumentTypeError(
-            f"{text}: rltrain takes join_timeout=SECONDS and sets the others itself"
+        raise UsageError(
+            f"--rdzv-conf {text}: rltrain takes join_timeout=SECONDS and sets the others itself."
         )
-    return value
-
-
-def _remarks(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> list[str]:
-    """Return a line for each setting that was given, except those that rltrain follows."""
-    given = {
-        name.removeprefix(_DEST): value
-        for name, value in settings.items()
-        if name.startswith(_DEST)
-    }
-    if "--standalone" in given:
-        _check_standalone(config, world)
-    return [
-        f"{flag} {given[flag]}: {setting.note}"
-        for setting in _SETTINGS
-        if (flag := setting.flags[0]) in given
-    ]
-
-
-def _check_standalone(config: RunConfig, world: World | None) -> None:
-    nodes = world.num_nodes if world is not None else config.nnodes
-    if nodes > 1:
-        raise UsageError(f"--standalone: the run is on {nodes} nodes. Leave one of the two out.")
+    return [f"--join-timeout={value}"]
 
 
 def _hands_over(words: list[str]) -> list[str] | None:
@@ -233,8 +155,12 @@ def _of_gpus(value: str) -> list[str]:
 DIALECT = Dialect(
     program="torchrun",
     flags={"--num-gpus": _of_gpus},
+    train_flags={
+        "--standalone": [],
+        "--rdzv-conf": _join_timeout,
+        "--log-all-ranks": ["--show-ranks=all"],
+    },
+    ignored=_IGNORED,
     hands_over=_hands_over,
     refuses=_REFUSED,
-    add_flags=_add_flags,
-    remarks=_remarks,
 )

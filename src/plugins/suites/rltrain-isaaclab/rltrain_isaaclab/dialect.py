@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import argparse
 import itertools
-import os
-from collections.abc import Mapping
-from typing import Any
 
-from rltrain.config import RunConfig
-from rltrain.dialects import Dialect, refusals
+from rltrain.dialects import Dialect, Said, refusals
 from rltrain.errors import UsageError
-from rltrain.types import World
 
 _PRESETS = ("presets", "physics", "renderer")
 """Task options that Isaac Lab 3 takes without `env.`."""
 
-_VIEWERS = ("--viz", "--visualizer")
-"""Flags that are the task's option `viz`."""
 
-TRANSLATED = {
+def _frontend(value: str) -> list[str]:
+    return [] if value == "torch" else [f"--frontend={value}"]
+
+
+def _viewer(value: str) -> list[str]:
+    return [f"env.viz={value}"]
+
+
+TRANSLATED: dict[str, Said] = {
     "--disable-fabric": ["env.sim.use_fabric=false"],
     "--train-env-cfg": ["env.play=false"],
     "--use-last-checkpoint": ["--checkpoint=latest"],
     "--resume-optimizer-state": [],  # It always is.
     "-rid": ["--ray-proc-id"],
+    "--frontend": _frontend,
+    "--viz": _viewer,
+    "--visualizer": _viewer,
 }
-"""Flags without a value, and the same in rltrain's syntax."""
+"""Flags in rltrain's syntax."""
 
 _WRITERS = "Choose writers with --writer NAME; `rltrain plugins` lists the installed ones."
 _NAMES = "Add a suffix with --run-name NAME, or choose another folder with --log-root DIR."
@@ -105,11 +108,11 @@ _OF_POLICIES = [
 
 
 def translate(words: list[str]) -> list[str]:
-    """Convert Isaac Lab's flags and presets to rltrain's syntax.
+    """Convert Isaac Lab's presets to rltrain's syntax.
 
     Example:
-        >>> translate(["--disable_fabric", "presets=newton"])
-        ['env.sim.use_fabric=false', 'env.presets=newton']
+        >>> translate(["presets=newton"])
+        ['env.presets=newton']
     """
     for word, value in itertools.zip_longest(words, words[1:], fillvalue=""):
         if word == "--resume" and (not value or value.startswith("--")):  # Isaac Lab's is a switch.
@@ -119,26 +122,9 @@ def translate(words: list[str]) -> list[str]:
         flag, equals, attached = word.partition("=")
         if flag == "--checkpoint":
             _check_is_here(attached if equals else value)
-    translated = []
-    rest = iter(words)
-    for word in rest:
-        name, equals, value = word.partition("=")
-        dashed = name.replace("_", "-")
-        if equals and name in _PRESETS:
-            translated.append(f"env.{word}")
-        elif dashed in TRANSLATED and not equals:
-            translated += TRANSLATED[dashed]
-        elif dashed == "--frontend":
-            value = value if equals else next(rest, "")
-            translated += [] if value == "torch" else [f"{name}={value}"]
-        elif dashed in _VIEWERS:
-            value = value if equals else next(rest, "")
-            if not value or value.startswith("--"):
-                raise UsageError(f"{name}: needs a value, as in {name} VALUE.")
-            translated.append(f"env.viz={value}")
-        elif word != "--":  # Isaac Lab's launcher passes what follows it to the script.
-            translated.append(word)
-    return translated
+    # Isaac Lab's launcher passes what follows "--" to the script.
+    presets = tuple(f"{name}=" for name in _PRESETS)
+    return [f"env.{x}" if x.startswith(presets) else x for x in words if x != "--"]
 
 
 def _check_is_here(checkpoint: str) -> None:
@@ -156,18 +142,6 @@ def _check_is_here(checkpoint: str) -> None:
         )
 
 
-def _remarks(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> list[str]:
-    """Return a line on the variable that only Isaac Lab uses."""
-    if "ISAACLAB_RUN_TIMESTAMP" not in os.environ:
-        return []
-    return ["ISAACLAB_RUN_TIMESTAMP is not used: rank 0 names the run folder for all nodes."]
-
-
-def _add_flags(parser: argparse.ArgumentParser) -> None:
-    hidden = argparse.SUPPRESS
-    parser.add_argument("--agent", dest="agent_config", help=hidden, default=hidden)
-
-
 DIALECT = Dialect(
     program="Isaac Lab",
     commands={
@@ -179,9 +153,9 @@ DIALECT = Dialect(
     trains=dict.fromkeys(
         ("train_multigpu", "train-multigpu"), ("--distributed", "--usual-library", "rsl_rl")
     ),
+    flags=TRANSLATED,
+    train_flags={"--agent": lambda value: [f"--agent-config={value}"]},
     translate=translate,
-    add_flags=_add_flags,
     refuses=refusals(_REFUSALS),
     refuses_of_policies=refusals(_OF_POLICIES),
-    remarks=_remarks,
 )

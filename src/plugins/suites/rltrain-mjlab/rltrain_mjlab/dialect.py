@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import deque
-from collections.abc import Mapping
-from typing import Any
 
-from rltrain.config import RunConfig
 from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
-from rltrain.types import World
 
 _RENAMED = {
     "--env.scene.num-envs": "--num-envs",
@@ -120,16 +115,8 @@ def _as_yaml(value: str) -> str:
     return "null" if value == "None" else value
 
 
-def _remarks(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> list[str]:
-    """Return a line on the variable that only mjlab uses."""
-    if "TORCHRUNX_LOG_DIR" not in os.environ:
-        return []
-    return ["TORCHRUNX_LOG_DIR is not used: the ranks' logs are in the run folder."]
-
-
 DIALECT = Dialect(
     program="mjlab",
     translate=translate,
     refuses=_REFUSED,
-    remarks=_remarks,
 )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib.util
-from typing import Any
 
 from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
@@ -59,11 +57,11 @@ def rltrain_provides() -> list[Spec]:
 @hookimpl
 def rltrain_dialect() -> Dialect:
     """Take Isaac Lab's and mjlab's flags of videos of training."""
-    return Dialect(program="Isaac Lab and mjlab", add_flags=_add_flags)
-
-
-def _add_flags(parser: argparse.ArgumentParser) -> None:
-    hidden: dict[str, Any] = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
-    parser.add_argument("--video", dest="observers", action="append_const", const="video", **hidden)
-    for name in ("length", "interval"):
-        parser.add_argument(f"--video-{name}", dest=f"video.{name}", type=int, **hidden)
+    return Dialect(
+        program="Isaac Lab and mjlab",
+        train_flags={
+            "--video": ["--observer=video"],
+            "--video-length": lambda value: [f"video.length={value}"],
+            "--video-interval": lambda value: [f"video.interval={value}"],
+        },
+    )
