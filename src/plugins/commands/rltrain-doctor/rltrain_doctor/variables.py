@@ -20,7 +20,7 @@ _GROUPS = {
     "memory": ("XLA_*", "PYTORCH_*"),
     "rltrain": ("RLTRAIN_*",),
 }
-"""Variables to show besides those of clusters: patterns of their names by what they are for."""
+"""Variables to show in addition to those of clusters: patterns of their names by what they are for."""
 
 _SIZES = {
     "srun": "SLURM_STEP_NUM_TASKS",

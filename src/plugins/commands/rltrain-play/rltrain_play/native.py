@@ -23,13 +23,6 @@ _CHECKPOINTS = ("model_*.pt", "nn/*.pth", "checkpoints/*.pt")
 
 def find(named: str, choice: str | None, given: Mapping[str, Any]) -> Trained:
     """Return what `rltrain.policies.find_trained` does, of such run folders too."""
-    if named == "latest":
-        try:
-            return find_trained(named, choice, given)
-        except UsageError:
-            if (folder := _latest(given)) is None:
-                raise
-            named = str(folder)
     path = real(named)
     if os.path.isdir(path) and not (path / "config.yaml").is_file():
         found = _checkpoint(path, choice)
@@ -39,16 +32,6 @@ def find(named: str, choice: str | None, given: Mapping[str, Any]) -> Trained:
     about = _about(path.parent) or _about(path.parent.parent)
     own = {name: value for name, value in given.items() if value is not None}
     return find_trained(str(path), choice, about | own)
-
-
-def _latest(given: Mapping[str, Any]) -> Path | None:
-    """Return Isaac Lab's newest run folder below the log root."""
-    files = real(given.get("log_root") or "logs").glob(f"*/*/*/{_ABOUT}")
-    for folder in (path.parent for path in sorted(files, key=os.path.getmtime, reverse=True)):
-        about = _about(folder)
-        if about and all(given.get(name) in (None, about[name]) for name in about):
-            return folder
-    return None
 
 
 def _about(folder: Path) -> dict[str, Any]:

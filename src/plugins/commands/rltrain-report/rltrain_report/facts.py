@@ -1,4 +1,4 @@
-"""What a report says of runs besides curves: checks, warnings, evaluations, versions."""
+"""What a report says of runs in addition to curves: checks, warnings, evaluations, versions."""
 
 from __future__ import annotations
 

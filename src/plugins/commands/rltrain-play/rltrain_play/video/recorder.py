@@ -33,7 +33,7 @@ class Recorder:
         length: int,
         interval: int,
         fps: float,
-        finished: Callable[[Path], None],
+        finished: Callable[[Path], object],
         name: str = "rl-video-step-{step}",
     ) -> None:
         """Prepare; nothing is rendered or written before the first step.
