@@ -20,7 +20,7 @@ _GROUPS = {
     "memory": ("XLA_*", "PYTORCH_*"),
     "rltrain": ("RLTRAIN_*",),
 }
-"""Variables to show in addition to those of clusters: patterns of their names by what they are for."""
+"""Other variables to show than those of clusters: patterns of names by what they are for."""
 
 _SIZES = {
     "srun": "SLURM_STEP_NUM_TASKS",
