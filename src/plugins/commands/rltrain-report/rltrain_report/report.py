@@ -59,14 +59,12 @@ def report_page(runs: Sequence[Run]) -> Page:
 
 
 def _lead(runs: Sequence[Run], groups: int) -> str:
-    text = "One run" if len(runs) == 1 else f"{len(runs)} runs"
-    alike = ""
-    if groups < len(runs):
-        text += f" in {groups} groups" if groups > 1 else ""
-        alike = f" Runs {'of a group ' if groups > 1 else ''}differ in nothing but their seeds."
+    text = f"{len(runs)} runs in {groups} group{'s' if groups > 1 else ''}"
+    text = "One run" if len(runs) == 1 else text
     libraries = dict.fromkeys(run.metrics.started.library for run in runs)
     training = sum(run.metrics.ended is None for run in runs)
     still = f" {training} had not ended when this page was written." if training else ""
+    alike = " Runs of a group differ in nothing but their seeds." if groups < len(runs) else ""
     return f"{text}, trained with {' and '.join(libraries)}.{alike}{still}"
 
 

@@ -251,7 +251,7 @@ def test_the_first_iterations_do_not_count_as_speed():
     ("settings", "said"),
     [
         ({}, "and statistics in every check of "),
-        ({"ranks": 1}, "One rank: there is nothing to compare"),
+        ({"ranks": 1}, "one rank has nothing to compare"),
         ({"check_interval": 0}, "No check was made"),
         ({"error": "DivergenceError: x differs"}, " have diverged."),
     ],

@@ -77,15 +77,20 @@ class PlayCommand:
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Play, and print a line for each episode."""
-        from rltrain.policies import open_session, plan_environments, plan_policy, with_drawing
+        from rltrain.policies import (
+            find_trained,
+            open_session,
+            plan_environments,
+            plan_policy,
+            with_drawing,
+        )
         from rltrain.specs import SuiteSpec
-        from rltrain_play.native import find
 
         given = policy_flags.options_of(arguments, words)
         own = _checked(read_flags(PlayOptions, arguments), given)
         # It is one process, whatever has started it.
         options = {"num_envs": 1, **given, "cluster": "none"}
-        trained = find(own.run, own.checkpoint, options) if own.run is not None else None
+        trained = find_trained(own.run, own.checkpoint, options) if own.run is not None else None
         plan = plan_environments(options) if trained is None else plan_policy(trained)
         world = plan.world
         if world is None:
