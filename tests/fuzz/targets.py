@@ -37,7 +37,6 @@ from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
 from rltrain.storage.run import Run
 from rltrain_adapters.unpickling import load_data
-from rltrain_play.native import find
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
 from rltrain_skrl.checkpoints import parts
@@ -174,12 +173,6 @@ def _read_manifest(data: bytes, folder: Path) -> None:
     read_manifest(folder)
 
 
-def _read_native(data: bytes, folder: Path) -> None:
-    (folder / "run.json").write_bytes(data)
-    (folder / "model_1.pt").touch()
-    find(str(folder), None, {})
-
-
 def _yaml(data: bytes, folder: Path) -> None:
     path = folder / "options.yaml"
     path.write_bytes(data)
@@ -308,7 +301,6 @@ TARGETS = {
         lambda: [(SAVED / "agent.yaml").read_bytes()], _go_on_from("agent.yaml")
     ),
     "manifests": Target(lambda: [b'{"config": {"task": "x", "seed": 1}}'], _read_manifest),
-    "run.json of Isaac Lab": Target(lambda: [b'{"library": "a", "task": "x"}'], _read_native),
     "option files": Target(lambda: [YAML], _yaml),
     "checkpoints of torch": Target(_checkpoints, _keys(top_level_keys), ()),
     "checkpoints of skrl": Target(_checkpoints, _keys(parts), ()),

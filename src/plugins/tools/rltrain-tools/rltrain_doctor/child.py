@@ -10,7 +10,6 @@ import platform
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -19,7 +18,7 @@ from typing import Any
 
 from rltrain.config import Placement
 from rltrain.errors import RltrainError
-from rltrain.launch import RankLog, bind_cores, private_folder, whole
+from rltrain.launch import RankLog, bind_cores, end_with_parent, private_folder, whole
 from rltrain.plugins import discover, usual_of
 from rltrain.specs import BackendSpec, load_object
 from rltrain.types import Arrays, ProcessGroup, World
@@ -84,7 +83,7 @@ def try_ranks(
             process = subprocess.Popen(
                 [sys.executable, "-P", "-c", _CODE, json.dumps(arguments)],
                 env={**os.environ, **variables},
-                stdin=subprocess.PIPE,  # Closed when this process ends, however it ends.
+                stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
                 # So that everything it starts can be ended with it.
@@ -111,19 +110,17 @@ def try_ranks(
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End everything that still runs, after giving the process time to end its ranks."""
-    assert process.stdin is not None
     if process.poll() is None:
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, number)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(GRACE)
-    process.stdin.close()
 
 
 def main() -> None:
     """Run in the child process; errors go to its output."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    end_with_parent(signal.SIGTERM)
     arguments = json.loads(sys.argv[1])
     given: dict[str, Any] = {
         k: tuple(v) if isinstance(v, list) else v for k, v in arguments["placement"].items()
@@ -136,11 +133,6 @@ def main() -> None:
     except RltrainError as error:
         print(error)
         raise SystemExit(error.exit_code) from None
-
-
-def _end_with_parent() -> None:
-    os.read(0, 1)  # Nothing is ever written: this returns when the parent ends.
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _meet(placement: Placement, world: World, log: RankLog, *, has_launcher: bool) -> None:

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
-import math
 from dataclasses import dataclass
 
 from rltrain.commands import add_flags, read_flags
-from rltrain.errors import UsageError
-from rltrain.options import Group, RunOptions, Scope, flag, scoped
+from rltrain.options import Group, RunOptions, Scope, scoped
 
 OWN = Group("options")
-
-
-def _timeout(name: str, value: str) -> float:
-    with contextlib.suppress(ValueError):
-        if 0 < (number := float(value)) < math.inf:
-            return number
-    raise UsageError(f"{flag(name)} {value}: must be a number of seconds above 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +20,8 @@ class DoctorOptions:
         Scope.COMMAND, "if NCCL fails, save variables with which it works, for later runs"
     )
     no_ranks: bool = OWN.switch(Scope.COMMAND, "start no ranks")
-    timeout: float = OWN.option(
-        90.0,
-        Scope.COMMAND,
-        "time limit for each start of ranks, in seconds",
-        _timeout,
-        metavar="S",
-        default_text="90",
+    timeout: int = OWN.number(
+        90, Scope.COMMAND, "time limit for each start of ranks, in seconds", 1, metavar="S"
     )
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Mapping
+import shutil
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rltrain.errors import RltrainError
-from rltrain.terminal import plain, raw
 
 Level = Literal["ok", "warning", "problem"]
 
 LINES = 15
 """Maximum number of lines shown of a rank's output."""
-
-_STYLES = {"ok": "green", "warning": "yellow", "problem": "bold red"}
 
 
 @dataclass(frozen=True)
@@ -70,29 +68,23 @@ def run_check(title: str, check: Callable[[], Iterable[Finding]]) -> list[Findin
         return [warning(title.lower(), text, "This is a bug in rltrain.")]
 
 
-def print_section(title: str, findings: Iterable[Finding]) -> None:
-    """Print one section as a table without rules."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(file=raw(sys.stdout), highlight=False)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(width=7)
-    table.add_column(max_width=20)
-    table.add_column(overflow="fold")
-    output: list[str] = []
+def print_section(title: str, findings: Sequence[Finding]) -> None:
+    """Print one section, wrapped to the terminal's width, and the end of ranks' output."""
+    print(title)
+    columns = shutil.get_terminal_size().columns
+    names = max(len(finding.name) for finding in findings)
     for finding in findings:
-        level = Text(finding.level, _STYLES[finding.level])
-        table.add_row(level, Text(plain(finding.name)), Text(plain(finding.text)))
-        if finding.hint and finding.level != "ok":
-            table.add_row("", "", Text(plain(f"-> {finding.hint}")))
-        output += finding.output[-LINES:]
-    console.print(Text(plain(title), "bold"))
-    console.print(table)
-    for line in output:
-        console.print(Text(plain(f"    {line}")), soft_wrap=True)
-    console.print()
+        head = f"{finding.level:8} {finding.name:{names}}  "
+        hint = f"-> {finding.hint}" if finding.hint and finding.level != "ok" else ""
+        for first, text in ((head, finding.text), (" " * len(head), hint)):
+            wrap = textwrap.TextWrapper(
+                columns, first, " " * len(head), break_on_hyphens=False, tabsize=1
+            )
+            print(*wrap.wrap(text), sep="\n", end="\n" if text else "")
+    for finding in findings:
+        for line in finding.output[-LINES:]:
+            print(f"    {line}")
+    print()
 
 
 def print_summary(findings: Iterable[Finding]) -> None:

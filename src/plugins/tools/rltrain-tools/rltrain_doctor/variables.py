@@ -12,15 +12,12 @@ from rltrain.specs import ClusterSpec
 from rltrain.types import World
 from rltrain_doctor.findings import Finding, ok, problem, warning
 
-_GROUPS = {
-    "GPUs": ("CUDA_*", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"),
-    "transport": ("NCCL_*", "GLOO_*", "TORCH_*", "UCX_*", "FI_PROVIDER"),
-    "threads": ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "PJRT_NPROC"),
-    "jax": ("JAX_*", "COORDINATOR_ADDRESS", "NUM_PROCESSES", "PROCESS_ID"),
-    "memory": ("XLA_*", "PYTORCH_*"),
-    "rltrain": ("RLTRAIN_*",),
-}
-"""Variables to show besides those of clusters: patterns of their names by what they are for."""
+_OTHERS = (
+    *("CUDA_*", "*_VISIBLE_DEVICES", "NCCL_*", "GLOO_*", "TORCH_*", "UCX_*", "FI_PROVIDER"),
+    *("*_NUM_THREADS", "PJRT_NPROC", "JAX_*", "COORDINATOR_ADDRESS", "NUM_PROCESSES"),
+    *("PROCESS_ID", "XLA_*", "PYTORCH_*", "RLTRAIN_*"),
+)
+"""Patterns of variables to show that are not of a cluster."""
 
 _SIZES = {
     "srun": "SLURM_STEP_NUM_TASKS",
@@ -47,7 +44,8 @@ def variables(
         placement: where the run would run; None after an error.
         placed: this process' place; None if it will start ranks; the error if neither is possible.
     """
-    groups = {spec.name: spec.variables for spec in registry.all(ClusterSpec)} | _GROUPS
+    groups = {spec.name: spec.variables for spec in registry.all(ClusterSpec)}
+    groups["others"] = _OTHERS
     for who, patterns in groups.items():
         values = {
             name: hide(environ[name], name)

@@ -22,6 +22,10 @@ _HINTS = {
 }
 
 
+Installed = Mapping[str, importlib.metadata.Distribution]
+"""Every distribution by its canonical name; of two, the one that is imported."""
+
+
 def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
     """Report installed versions, whether plugins can use them, and what does not work together.
 
@@ -29,8 +33,8 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
     """
     yield ok("Python", f"{platform.python_version()}, {sys.executable}")
     yield ok("rltrain", __version__)
-    installed = {
-        canonicalize_name(each.metadata["Name"]): each
+    installed: Installed = {
+        str(canonicalize_name(each.metadata["Name"])): each
         for each in reversed(list(importlib.metadata.distributions()))
         if "Name" in each.metadata
     }
@@ -81,10 +85,6 @@ def _checkups(record: PluginRecord) -> list[Checkup]:
     if not all(isinstance(each, Checkup) for each in found):
         raise TypeError(f"it must be a rltrain.specs.Checkup, not {found[0]!r}")
     return found
-
-
-Installed = Mapping[str, importlib.metadata.Distribution]
-"""Every distribution by its canonical name; of two, the one that is imported."""
 
 
 def _plugin(

@@ -101,8 +101,7 @@ class Rollout:
         if found is None and self._key is not None and done.any():
             raise UsageError(
                 f"--success-key {self._key}: the infos of {self._session.config.task} have no such "
-                "key with a value for each environment. They have "
-                f"{', '.join(_names(info, len(done))) or 'none'}."
+                "key with a value for each environment."
             )
         if found is None:
             return [None] * len(done)
@@ -140,8 +139,9 @@ def play_block(
     rollout.begin(session.reset(block.environment_seed))
     episodes: dict[int, Episode] = {}
     for _ in range(LONGEST):
-        for i, *outcome in rollout.step():
-            episodes.setdefault(i, Episode(block.seed, block.number * num_envs + i, *outcome))
+        for i, total, length, success in rollout.step():
+            number = block.number * num_envs + i
+            episodes.setdefault(i, Episode(block.seed, number, total, length, success))
         if len(episodes) == num_envs:
             return [episodes[i] for i in range(num_envs)]
         report(len(episodes))
@@ -182,21 +182,6 @@ def _find(info: Mapping[str, Any], key: str, num_envs: int) -> Any:
         found: Any = root
         for part in [key] if key in root else key.split("."):
             found = found.get(part) if isinstance(found, Mapping) else None
-        if _is_of_each(found, num_envs):
+        if tuple(getattr(found, "shape", ())) in ((num_envs,), (num_envs, 1)):
             return found
     return None
-
-
-def _names(info: Mapping[str, Any], num_envs: int, prefix: str = "") -> list[str]:
-    """Return the dotted keys with a value for each environment."""
-    names = []
-    for name, value in info.items():
-        if isinstance(value, Mapping):
-            names += _names(value, num_envs, f"{prefix}{name}.".removeprefix("final_info."))
-        elif _is_of_each(value, num_envs) and not name.startswith("_"):
-            names.append(f"{prefix}{name}")
-    return names
-
-
-def _is_of_each(value: Any, num_envs: int) -> bool:
-    return tuple(getattr(value, "shape", ())) in ((num_envs,), (num_envs, 1))

@@ -194,7 +194,7 @@ class Result:
 
 def table(results: Sequence[Result]) -> str:
     """Return the results as aligned lines, one a checkpoint."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         ("checkpoint", "iteration", "episodes", "return, 95 %", "iqm, 95 %", "length", "success")
     ]
     for result in results:

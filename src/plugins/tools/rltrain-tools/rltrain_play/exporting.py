@@ -97,7 +97,10 @@ def choose_files(
     chosen = list(dict.fromkeys(formats)) or [next(iter(exporter.formats))]
     for format in chosen:
         if format not in exporter.formats:
-            raise _unknown(format, framework, able)
+            raise UsageError(
+                f"--format {format}: is no format of {framework}, the policy's framework."
+                f"{suggest(format, exporter.formats)} Choose from {', '.join(exporter.formats)}."
+            )
         exporter.check(format)
     if output is None:
         folder = (trained.run or trained.checkpoint.path.parent) / "exported"
@@ -120,18 +123,6 @@ def choose_files(
         files = {chosen[0]: path}
     check_writable("output", str(next(iter(files.values())).parent))
     return files
-
-
-def _unknown(format: str, framework: str, able: Mapping[str, Exporter]) -> UsageError:
-    own = ", ".join(able[framework].formats)
-    others = [name for name, exporter in able.items() if format in exporter.formats]
-    if others:
-        return UsageError(
-            f"--format {format}: is a format of {' and '.join(others)}, but the policy is one of "
-            f"{framework}. Choose from {own}."
-        )
-    known = [name for exporter in able.values() for name in exporter.formats]
-    return UsageError(f"--format {format}: unknown.{suggest(format, known)} Choose from {own}.")
 
 
 def _write(path: Path, write: Callable[[Path], Any]) -> None:

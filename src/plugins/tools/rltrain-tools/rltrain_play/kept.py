@@ -17,8 +17,6 @@ from typing import Any
 from rltrain.data import parse_json
 from rltrain.runs import read_text
 
-__all__ = ["EVALUATIONS", "Evaluated", "add_evaluation", "read_evaluations"]
-
 EVALUATIONS = "evaluations.jsonl"
 """The file's name."""
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 from rltrain.runs import Checkpoint
 from rltrain_play.episodes import Ended, Rollout
 from rltrain_play.video.recorder import frames_per_second
-from rltrain_play.viewers.controls import Controls, Viewer
+from rltrain_play.viewers.controls import Controls
 
 if TYPE_CHECKING:
     from rltrain.policies import PolicySession
     from rltrain_play.video.recorder import Recorder
+    from rltrain_play.viewers.page import Page
+    from rltrain_play.viewers.scenes import MujocoWindow
 
 _FRAME = 1 / 30
 """Seconds between two frames of a viewer."""
-_BEHIND = 0.25
-"""Seconds that playing may fall behind real time before it gives up to catch up."""
 _PAUSE = 0.02
 """Seconds between two checks of the controls while playing is paused."""
 
@@ -64,7 +64,7 @@ class Player:
         name: str,
         *,
         report: Callable[[str], None],
-        viewer: Viewer | None = None,
+        viewer: Page | MujocoWindow | None = None,
         real_time: bool = False,
         recorder: Recorder | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class Player:
         self._viewer, self._recorder = viewer, recorder
         self._controls = viewer.controls if viewer is not None else Controls()
         self._step_dt = 1.0 / frames_per_second(session.env) if real_time else 0.0
-        self._due = self._shown = 0.0
+        self._shown = 0.0
 
     def play(self, observations: Any, steps: int | None) -> bool:
         """Play so many steps, or without an end, from the observations of a reset.
@@ -122,7 +122,7 @@ class Player:
             self._show()
             time.sleep(_PAUSE)
             return
-        ended = self._rollout.step()
+        began, ended = time.monotonic(), self._rollout.step()
         self.steps += 1
         for episode in ended:
             self.episodes.append(episode)
@@ -135,7 +135,7 @@ class Player:
         if self._recorder is not None:
             self._recorder.step()
         self._show(at_once=self._controls.paused)
-        self._keep_pace()
+        time.sleep(max(0.0, began + self._step_dt - time.monotonic()))
 
     def _show(self, *, at_once: bool = False) -> None:
         if self._viewer is None or not (at_once or time.monotonic() - self._shown >= _FRAME):
@@ -152,15 +152,6 @@ class Player:
             ]
         )
         self._shown = time.monotonic()
-
-    def _keep_pace(self) -> None:
-        """Wait until the step has taken as long as in the simulation."""
-        now = time.monotonic()
-        if self._due < now - _BEHIND:
-            self._due = now
-        self._due += self._step_dt
-        if self._step_dt and self._due > now:
-            time.sleep(self._due - now)
 
 
 def describe_checkpoint(found: Checkpoint) -> str:

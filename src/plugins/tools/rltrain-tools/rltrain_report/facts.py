@@ -1,4 +1,4 @@
-"""What a report says of runs besides curves: checks, warnings, evaluations, versions."""
+"""What a report says of runs in addition to curves: checks, warnings, evaluations, versions."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ _MOST_WARNINGS = 30
 
 def check_blocks(runs: Sequence[Run]) -> list[Text]:
     """Return whether ranks were found to be equal."""
-    several = [run for run in runs if run.metrics.started.world_size > 1]
-    checked = [run for run in several if run.config.get("check_interval") != 0]
-    ended = {run.name: run.metrics.ended for run in checked}
-    diverged = [
-        name
-        for name, end in ended.items()
-        if end and (end.error or "").startswith("DivergenceError")
+    checked = [
+        run
+        for run in runs
+        if run.metrics.started.world_size > 1 and run.config.get("check_interval") != 0
     ]
+    if not checked:
+        return [
+            Text(["No check was made: one rank has nothing to compare, or --check-interval 0."])
+        ]
+    errors = {run.name: run.metrics.ended.error if run.metrics.ended else "" for run in checked}
+    diverged = [name for name, error in errors.items() if (error or "").startswith("Divergence")]
     if diverged:
         return [Text([f"The ranks of {', '.join(diverged)} have diverged."], "bad")]
-    if not several:
-        return [Text(["One rank: there is nothing to compare."])]
-    if not checked:
-        return [Text(["No check was made (--check-interval 0)."])]
     text = "All ranks held the same parameters, optimizer state and statistics in every check"
-    return [Text([f"{text} of {', '.join(ended)}."], "good")]
+    return [Text([f"{text} of {', '.join(errors)}."], "good")]
 
 
 def warning_blocks(runs: Sequence[Run]) -> list[Text | Quoted]:

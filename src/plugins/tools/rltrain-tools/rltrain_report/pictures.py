@@ -66,8 +66,10 @@ class Picture:
             handles, labels = axes.get_legend_handles_labels()
             if len(handles) > 1:
                 axes.legend(
-                    *(handles, [shortened(label, 60) for label in labels]),
-                    **{"loc": "upper left", "bbox_to_anchor": (-0.1, -0.22)},
+                    handles,
+                    [shortened(label, 60) for label in labels],
+                    loc="upper left",
+                    bbox_to_anchor=(-0.1, -0.22),
                     ncols=2 if max(map(len, labels)) < 26 else 1,
                 )
             figure.savefig(file, format="png", dpi=150, bbox_inches="tight")

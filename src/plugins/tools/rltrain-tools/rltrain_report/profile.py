@@ -191,7 +191,7 @@ def profile_blocks(run: Run) -> list[Folded | Text]:
         return [Text([f"{run.path / PROFILE} cannot be read: {error!r}"], "bad")]
     note = (
         f"Means over {iterations} iterations, in ms. Waiting: the share of the time in which a "
-        "rank had come to a collective, and another had not. "
+        "rank had entered a collective, and another had not. "
         f"{PROFILE} opens at https://ui.perfetto.dev."
     )
     return [Folded(f"Profile of {run.name}", [_table(iterations, ranks), Text([note])])]

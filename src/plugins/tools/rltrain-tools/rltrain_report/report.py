@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from rltrain.options import flatten
 from rltrain.records import Scalars
 from rltrain.runs import Run
 from rltrain_report.facts import (
@@ -20,7 +19,6 @@ from rltrain_report.numbers import HIGHEST, slugs
 from rltrain_report.page import Folded, Page, Pictures, Section, Table, Text
 from rltrain_report.pictures import Picture, curve_picture, time_picture
 from rltrain_report.profile import profile_blocks
-from rltrain_report.runs import joined
 from rltrain_report.summary import summary_section
 from rltrain_report.timing import mean_times, rank_times, slowest
 
@@ -37,10 +35,9 @@ _MOST = 60
 
 def report_page(runs: Sequence[Run]) -> Page:
     """Return the report of runs that have recorded something."""
-    whole = joined(runs)
-    tasks = list(dict.fromkeys(run.metrics.started.task for run in whole))
+    tasks = list(dict.fromkeys(run.metrics.started.task for run in runs))
     groups = {
-        task: grouped([run for run in whole if run.metrics.started.task == task]) for task in tasks
+        task: grouped([run for run in runs if run.metrics.started.task == task]) for task in tasks
     }
     sections = [summary_section(groups)]
     several = slugs(tasks) if len(tasks) > 1 else {}
@@ -55,21 +52,19 @@ def report_page(runs: Sequence[Run]) -> Page:
     sections += [section for section in rest if section.blocks]
     return Page(
         title=", ".join(tasks),
-        lead=_lead(whole, sum(map(len, groups.values()))),
+        lead=_lead(runs, sum(map(len, groups.values()))),
         sections=sections,
         foot=f"Written by rltrain report on {time.strftime('%Y-%m-%d %H:%M')}.",
     )
 
 
 def _lead(runs: Sequence[Run], groups: int) -> str:
-    text = "One run" if len(runs) == 1 else f"{len(runs)} runs"
-    alike = ""
-    if groups < len(runs):
-        text += f" in {groups} groups" if groups > 1 else ""
-        alike = f" Runs {'of a group ' if groups > 1 else ''}differ in nothing but their seeds."
+    text = f"{len(runs)} runs in {groups} group{'s' if groups > 1 else ''}"
+    text = "One run" if len(runs) == 1 else text
     libraries = dict.fromkeys(run.metrics.started.library for run in runs)
     training = sum(run.metrics.ended is None for run in runs)
     still = f" {training} had not ended when this page was written." if training else ""
+    alike = " Runs of a group differ in nothing but their seeds." if groups < len(runs) else ""
     return f"{text}, trained with {' and '.join(libraries)}.{alike}{still}"
 
 
@@ -81,7 +76,6 @@ def _of_task(groups: Sequence[Group], task: str, name: str) -> list[Section]:
         "Time of an iteration": _times(groups, suffix),
         "Losses and other values": _values(groups, suffix),
         "What differs": _differences(groups),
-        "Options": _options(groups),
     }
     return [
         Section(f"{title}: {task}" if name else title, blocks, f"{anchor}{suffix}")
@@ -169,16 +163,6 @@ def _reader(value: str) -> Callable[[Scalars], float | None]:
 
 def _there(pictures: Iterable[Picture | None]) -> list[Picture]:
     return [picture for picture in pictures if picture is not None]
-
-
-def _options(groups: Sequence[Group]) -> list[Any]:
-    """Return each group's options, folded: those of its first run."""
-    options = {group.label: flatten(dict(group.runs[0].config)) for group in groups}
-    return [
-        Folded(label, [Table(("option", "value"), [(key, str(value)) for key, value in found])])
-        for label, each in options.items()
-        if (found := list(each))
-    ]
 
 
 def _differences(groups: Sequence[Group]) -> list[Any]:

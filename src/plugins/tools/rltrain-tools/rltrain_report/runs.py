@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Iterable
 
 from rltrain.errors import UsageError
 from rltrain.options import RunOptions
-from rltrain.runs import Run, find_run, load_runs, real
+from rltrain.runs import Run, find_run, load_runs
 from rltrain.terminal import note, one_line
 
 
@@ -26,29 +24,3 @@ def read_runs(words: Iterable[str], log_root: str = RunOptions.log_root) -> list
     if not shown:
         raise UsageError("There is nothing to show: no run has recorded an iteration.")
     return shown
-
-
-def joined(runs: Sequence[Run]) -> list[Run]:
-    """Return the runs, each of those that resumed another one of them as one with that."""
-    whole: dict[Path, Run] = {}
-    resumed: set[Path] = set()
-    for run in sorted(runs, key=lambda run: run.metrics.started.time):
-        checkpoint, folder = run.config.get("checkpoint"), run.manifest.get("folder")
-        if isinstance(checkpoint, str) and isinstance(folder, str) and run.metrics.started.frames:
-            before = whole.get(real(Path(folder, checkpoint)).parent.parent)
-            if before is not None:
-                resumed.add(before.path)
-                run = _one(before, run)
-        whole[run.path] = run
-    return [whole[run.path] for run in runs if run.path not in resumed]
-
-
-def _one(before: Run, after: Run) -> Run:
-    """Return two runs as one: the first as far as the checkpoint, and the second."""
-    first = after.scalars[0].iteration
-    kept = [each for each in before.scalars if each.iteration < first]
-    spent = kept[-1].seconds if kept else 0.0
-    scalars = [*kept, *(replace(each, seconds=each.seconds + spent) for each in after.scalars)]
-    started = replace(before.metrics.started, frames=after.metrics.started.frames)
-    metrics = replace(after.metrics, started=started, scalars=scalars)
-    return Run(after.path, metrics, after.manifest, after.name)

@@ -221,7 +221,8 @@ def _plan(options: Mapping[str, Any], ranks: int) -> Plan:
             f"rltrain scale starts all ranks itself, and was itself started by {config.cluster}. "
             f"Start it once, without a launcher; or train on each number of ranks, and {instead}"
         )
-    if config.gpu_ids and (count := config.nproc_per_node) > len(config.gpu_ids):
+    count = config.nproc_per_node or 1
+    if config.gpu_ids and count > len(config.gpu_ids):
         raise UsageError(
             f"--ranks {ranks}: --nproc-per-node {count}: only {len(config.gpu_ids)} GPU(s), and "
             "ranks that share one say nothing about speed. Leave it out."

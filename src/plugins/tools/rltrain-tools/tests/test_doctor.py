@@ -272,7 +272,7 @@ WRONG = [
         "--framework nump: unknown. Choose from jax, numpy, torch. Did you mean 'numpy'?",
     ),
     ("--library none", "Unknown library 'none'"),
-    ("--timeout 0", "--timeout 0: must be a number of seconds above 0"),
+    ("--timeout 0", "--timeout 0: must be at least 1"),
     ("--nproc-per-node 0", "--nproc-per-node 0: must be a number from 1"),
     ("--jsn", "Unknown argument '--jsn'. Did you mean '--json'?"),
 ]

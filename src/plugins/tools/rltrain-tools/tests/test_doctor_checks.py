@@ -223,7 +223,7 @@ def test_variables_are_reported_with_their_source_and_effect():
     environ = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "NCCL_DEBUG": "INFO", "HOME": "/"}
     found = list(variables(environ, REGISTRY, STARTS, World(1, 1, 0, 2, 2, 1)))
     assert named(found, "torchrun").text == "LOCAL_RANK=1 RANK=1 WORLD_SIZE=2"
-    assert named(found, "transport").data["variables"] == {"NCCL_DEBUG": "INFO"}
+    assert named(found, "others").data["variables"] == {"NCCL_DEBUG": "INFO"}
     assert "joins as rank 1 of 2" in named(found, "this process").text
     assert {finding.level for finding in found} == {"ok"}
     assert "HOME" not in str(found)

@@ -126,8 +126,10 @@ def test_the_user_names_the_file(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["--format", "stubb"], "--format stubb: unknown. Did you mean 'stub'? Choose from"),
-        (["--format", "onnx"], "onnx: is a format of torch, but the policy is one of numpy"),
+        (
+            ["--format", "stubb"],
+            "stubb: is no format of numpy, the policy's framework. Did you",
+        ),
         (["--format", "stub", "other", "--output", "x.stub"], "names one file, but --format names"),
         (["--output", "policy.onnx"], "a file of the format stub ends in .stub"),
         (["--output", "folder.stub"], "--output folder.stub: is a folder. Name a file"),

@@ -23,7 +23,6 @@ from rltrain.specs import SuiteSpec
 from rltrain.types import World
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block
 from rltrain_play.evaluating import Evaluation
-from rltrain_play.native import find
 from rltrain_play.statistics import summarize
 
 
@@ -100,58 +99,6 @@ def test_a_file_of_a_librarys_own_script_needs_its_options(run, tmp_path):
     trained = find_trained(str(native), None, given)
     assert trained.run is None
     assert Path(trained.options["agent_config"]).samefile(beside)
-
-
-@pytest.fixture
-def native(run, tmp_path):
-    """A run folder that a script of Isaac Lab 3 wrote."""
-    folder = tmp_path / "logs" / "stub" / "stubs" / "2026-11-01_00-00-00"
-    (folder / "params").mkdir(parents=True)
-    (folder / "params" / "agent.yaml").write_bytes((run / "agent.yaml").read_bytes())
-    told = {"version": 1, "library": "stub", "task": "Stub-v0", "metadata": {"agent": "a"}}
-    (folder / "run.json").write_text(json.dumps(told))
-    for age, iteration in enumerate((9, 10)):
-        file = folder / f"model_{iteration}.pt"
-        file.write_bytes((run / "checkpoints" / "last.txt").read_bytes())
-        os.utime(file, (age, age))
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("named", "choice", "iteration"),
-    [
-        ("{native}", None, 10),
-        ("{native}", "latest", 10),
-        ("{native}", "9", 9),
-        ("{native}/model_9.pt", None, 9),
-        ("latest", None, 10),
-    ],
-)
-def test_a_run_folder_of_isaac_lab_says_its_library_and_task(native, named, choice, iteration):
-    given = {"framework": "numpy", "log_root": str(native.parents[2])}
-    trained = find(named.format(native=native), choice, given)
-    assert trained.checkpoint.path == native / f"model_{iteration}.pt"
-    assert (trained.run, trained.options["library"]) == (None, "stub")
-    assert plan_policy(trained).config.task == "Stub-v0"
-
-
-@pytest.mark.parametrize(
-    ("told", "says"),
-    [
-        ("[1]", r"Give --library, --task\."),
-        ('{"library": "stub", "task": "os:Stub-v0"}', r"Give --library, --task\."),
-        ('{"library": "stub", "task": ["Stub-v0"]}', r"Give --library, --task\."),
-        ("[" * 9999, r"Give --library, --task\."),
-    ],
-)
-def test_a_run_json_of_a_stranger_is_data(native, told, says):
-    (native / "run.json").write_text(told)
-    with pytest.raises(UsageError, match=says):
-        find(str(native), None, {})
-    with pytest.raises(UsageError, match="latest: no such run below"):
-        find("latest", None, {"log_root": str(native.parents[2])})
-    with pytest.raises(UsageError, match=r"best: .* has no such one"):
-        find(str(native), "best", {})
 
 
 def test_a_file_alone_has_the_options_that_its_task_is_registered_with(
@@ -340,7 +287,7 @@ def test_a_key_that_is_not_there_is_named(session, monkeypatch):
     monkeypatch.setattr(
         stub_parts.StubEnv, "step", lambda self, actions: (*step(self, actions)[:4], info)
     )
-    with pytest.raises(UsageError, match=r"--success-key goal: .* They have won"):
+    with pytest.raises(UsageError, match=r"--success-key goal: .* have no such key"):
         play_block(session, session.load_policy(), Block(0, 0), "goal")
 
 

@@ -67,9 +67,9 @@ class EvaluateCommand:
         """Evaluate, and print a table or JSON."""
         from rltrain.commands import json_alone, print_json
         from rltrain.errors import UsageError
+        from rltrain.policies import find_trained
         from rltrain.terminal import note, one_line
         from rltrain_play.evaluating import evaluate, table
-        from rltrain_play.native import find
 
         own = read_flags(EvaluateOptions, arguments)
         if own.all_checkpoints and own.checkpoint is not None:
@@ -79,7 +79,7 @@ class EvaluateCommand:
             )
         options = policy_flags.options_of(arguments, words, *scoped(RunOptions, Scope.RANKS))
         options.setdefault("num_envs", min(_ENVIRONMENTS, own.episodes))
-        found = [find(name, own.checkpoint, options) for name in own.run]
+        found = [find_trained(name, own.checkpoint, options) for name in own.run]
         with json_alone(own.json):
             results = [
                 result

@@ -64,16 +64,15 @@ class ExportCommand:
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Export, and verify."""
         from rltrain.errors import UsageError
-        from rltrain.policies import plan_policy
+        from rltrain.policies import find_trained, plan_policy
         from rltrain.terminal import note
         from rltrain.work import on_ranks
         from rltrain_play.exporting import Export, choose_files
-        from rltrain_play.native import find
 
         options = policy_flags.options_of(arguments, words, "hang_timeout")
         own = policy_flags.find_run(read_flags(ExportOptions, arguments), options)
         options.setdefault("num_envs", _ENVIRONMENTS)
-        trained = find(str(own.run), own.checkpoint, options)
+        trained = find_trained(str(own.run), own.checkpoint, options)
         plan = plan_policy(trained)
         config = plan.config
         files = choose_files(trained, plan, own.format, own.output)

@@ -9,7 +9,6 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,7 +36,7 @@ class PlayOptions(policy_flags.Chosen):
     agent: str = OWN.choice(
         "trained",
         COMMAND,
-        "the trained policy, actions of zero, or random ones, which need no RUN",
+        "the trained policy; or of a --task actions of zero, or random ones",
         ("trained", "zero", "random"),
     )
     viewer: str | None = OWN.choice(
@@ -78,17 +77,23 @@ class PlayCommand:
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Play, and print a line for each episode."""
-        from rltrain.policies import open_session, plan_environments, plan_policy, with_drawing
+        from rltrain.policies import (
+            find_trained,
+            open_session,
+            plan_environments,
+            plan_policy,
+            with_drawing,
+        )
         from rltrain.specs import SuiteSpec
 
         given = policy_flags.options_of(arguments, words)
         own = _checked(read_flags(PlayOptions, arguments), given)
         # It is one process, whatever has started it.
-        cast = _find(own, {"num_envs": 1, **given, "cluster": "none"})
-        plan = (
-            plan_environments(cast.options) if cast.trained is None else plan_policy(cast.trained)
-        )
-        if plan.world is None:
+        options = {"num_envs": 1, **given, "cluster": "none"}
+        trained = find_trained(own.run, own.checkpoint, options) if own.run is not None else None
+        plan = plan_environments(options) if trained is None else plan_policy(trained)
+        world = plan.world
+        if world is None:
             raise UsageError("rltrain play is one process, on one device: give one of --gpu-ids.")
         suite = plan.registry.get(SuiteSpec, plan.config.suite)
         asked = own.viewer or ("none" if own.video else "auto")
@@ -97,8 +102,8 @@ class PlayCommand:
             plan = with_drawing(plan)
         if note:
             _say(note)
-        with open_session(plan.config, plan.world, plan.registry) as session:
-            done = _play(session, cast, viewers, own)
+        with open_session(plan.config, world, plan.registry) as session:
+            done = _play(session, trained, viewers, own)
         return 0 if done else 128 + signal.SIGINT
 
 
@@ -108,63 +113,39 @@ def _checked(own: PlayOptions, given: dict[str, Any]) -> PlayOptions:
         own = policy_flags.find_run(own, given)
     else:
         own = policy_flags.take_task(own, given)
-        if own.checkpoint:
-            raise UsageError(f"--checkpoint and --agent {own.agent} contradict each other.")
-        if own.run is None and "task" not in given:
-            raise UsageError(f"--agent {own.agent}: name a RUN, or a task with --task.")
+        if own.checkpoint or own.run:
+            raise UsageError(f"--agent {own.agent} needs no RUN and no --checkpoint. Leave it out.")
+        if "task" not in given:
+            raise UsageError(f"--agent {own.agent}: give the task with --task.")
     if own.video and importlib.util.find_spec("imageio_ffmpeg") is None:
         raise UsageError(f'--video: {NO_ENCODER.reason} Try `pip install "rltrain[video]"`.')
     return own
 
 
-@dataclass(frozen=True)
-class _Cast:
-    """Who plays."""
-
-    options: Mapping[str, Any]
-    """Fields of `RunOptions`."""
-    trained: Trained | None = None
-    """None if no policy is needed."""
-    run: Path | None = None
-    """The run folder, if there is one."""
-
-
-def _find(own: PlayOptions, options: Mapping[str, Any]) -> _Cast:
-    """Find who plays."""
-    from rltrain.policies import find_run, options_of_run
-    from rltrain_play.native import find
-
-    if own.run is None:
-        return _Cast(options)
-    if own.agent == "trained" or os.path.isfile(own.run):
-        trained = find(own.run, own.checkpoint, options)
-        return _Cast(trained.options, trained if own.agent == "trained" else None, trained.run)
-    run = find_run(own.run, options).path
-    return _Cast(options_of_run(run, options), run=run)
-
-
-def _play(session: PolicySession, cast: _Cast, viewers: list[str], own: PlayOptions) -> bool:
+def _play(
+    session: PolicySession, trained: Trained | None, viewers: list[str], own: PlayOptions
+) -> bool:
     """Play on a session's environments, print what was played, and return whether it was all."""
     from rltrain_play.playing import Player, Untrained, describe_checkpoint
 
     config, env = session.config, session.env
     agent: Any
-    if cast.trained is not None:
-        agent, name = session.load_policy(), describe_checkpoint(cast.trained.checkpoint)
+    if trained is not None:
+        agent, name = session.load_policy(), describe_checkpoint(trained.checkpoint)
+        who = f"{config.library} {config.algorithm}, {name}"
     else:
         agent = Untrained(session, random=own.agent == "random")
-        name = f"{own.agent} actions"
-    who = f"{config.library} {config.algorithm}, {name}" if cast.trained else name
+        who = name = f"{own.agent} actions"
     _say(f"playing {config.task}: {who}, {env.num_envs} environment(s)")
-    if cast.run is not None:
-        _say(f"run folder {cast.run}")
+    if trained is not None and trained.run is not None:
+        _say(f"run folder {trained.run}")
     observations = session.reset(session.seeds.environment)
     with contextlib.ExitStack() as stack:
         viewer = open_viewer(viewers, env, config.task, own.port)
         if viewer is not None:
             stack.callback(viewer.close)
             _say(f"watch it in {viewer.place}")
-        recorder = _recorder(env, cast, own) if own.video else None
+        recorder = _recorder(env, trained, own) if own.video else None
         if recorder is not None:
             stack.callback(recorder.close)
         player = Player(
@@ -184,16 +165,16 @@ def _play(session: PolicySession, cast: _Cast, viewers: list[str], own: PlayOpti
     return done
 
 
-def _recorder(env: Any, cast: _Cast, own: PlayOptions) -> Recorder:
+def _recorder(env: Any, trained: Trained | None, own: PlayOptions) -> Recorder:
     from rltrain.runs import check_inside
     from rltrain_play.video.recorder import Recorder, frames_per_second
 
-    if cast.run is not None:
-        folder = cast.run / VIDEOS
-        check_inside(cast.run, folder, bool(cast.options.get("trust")))
-    else:
-        folder = cast.trained.checkpoint.path.parent / VIDEOS if cast.trained else Path(VIDEOS)
-    of = cast.trained.checkpoint.path.stem if cast.trained else own.agent
+    folder, of = Path(VIDEOS), own.agent
+    if trained is not None:
+        of = trained.checkpoint.path.stem
+        folder = (trained.run or trained.checkpoint.path.parent) / VIDEOS
+        if trained.run is not None:
+            check_inside(trained.run, folder, bool(trained.options.get("trust")))
     names = itertools.chain([f"play-{of}"], (f"play-{of}-{count}" for count in itertools.count(2)))
     return Recorder(
         env.render,

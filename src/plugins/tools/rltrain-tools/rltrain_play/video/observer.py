@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -74,11 +75,9 @@ class VideoObserver:
         """
         try:
             result = yield
-        except BaseException as error:
-            try:
+        except BaseException:
+            with contextlib.suppress(Exception):  # The first error counts.
                 self._close()
-            except Exception as other:
-                error.add_note(f"While a video was completed: {type(other).__name__}: {other}")
             raise
         self._close()
         return result

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
-from rltrain.errors import PluginError, RltrainError, UsageError
+from rltrain.errors import PluginError, UsageError
 from rltrain_adapters import cannot_draw
 
 
@@ -33,7 +33,7 @@ class Recorder:
         length: int,
         interval: int,
         fps: float,
-        finished: Callable[[Path], None],
+        finished: Callable[[Path], object],
         name: str = "rl-video-step-{step}",
     ) -> None:
         """Prepare; nothing is rendered or written before the first step.
@@ -78,13 +78,9 @@ class Recorder:
         if clip is None or encoder is None:
             return
         encoder.close()
-        try:
+        if clip.parent.is_dir():  # Else it was removed, or its disk is lost. The run continues.
             os.replace(_partial(clip), clip)
-        except FileNotFoundError as error:
-            if not clip.parent.is_dir():
-                return  # It was removed, or its disk is lost. The run continues, and reports that.
-            raise RltrainError(f"ffmpeg has not written the video {clip}.") from error
-        self._finished(clip)
+            self._finished(clip)
 
 
 def render_frame(render: Callable[[], Any]) -> Any:

@@ -1,16 +1,18 @@
-"""What a viewer is, what its user asks for, and which viewers work here."""
+"""What the user of a viewer asks for, and which viewers work here."""
 
 from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from rltrain.errors import UsageError
 
 if TYPE_CHECKING:
     from rltrain.specs import SuiteSpec
+    from rltrain_play.viewers.page import Page
+    from rltrain_play.viewers.scenes import MujocoWindow
 
 VIEWERS = ("auto", "native", "viser", "none")
 _INSTALL = 'pip install "rltrain[viewer]"'
@@ -62,29 +64,6 @@ class Controls:
         return asked
 
 
-class Viewer(Protocol):
-    """Shows environments. It changes neither them nor their random numbers."""
-
-    controls: Controls
-
-    @property
-    def place(self) -> str:
-        """Where to watch, such as the address of a page."""
-        ...
-
-    def is_open(self) -> bool:
-        """Return whether the window is still open; a page always is."""
-        ...
-
-    def show(self, lines: Lines) -> None:
-        """Show the environments as they are now."""
-        ...
-
-    def close(self) -> None:
-        """Close the window or the page."""
-        ...
-
-
 def usable_viewers(
     asked: str, suite: SuiteSpec, environ: Mapping[str, str]
 ) -> tuple[list[str], str]:
@@ -112,14 +91,12 @@ def usable_viewers(
     raise UsageError(f"--viewer {asked}: {reason}. Or give --viewer {' or '.join(others)}.")
 
 
-def open_viewer(names: Sequence[str], env: Any, title: str, port: int) -> Viewer | None:
+def open_viewer(
+    names: Sequence[str], env: Any, title: str, port: int
+) -> Page | MujocoWindow | None:
     """Open the first of these viewers that can show environments, which have been reset.
 
-    Args:
-        names: see `usable_viewers`.
-        env: the environments.
-        title: what is played.
-        port: of the page.
+    A viewer changes neither them nor their random numbers.
     """
     from rltrain_play.viewers.scenes import MujocoWindow, has_scene
 

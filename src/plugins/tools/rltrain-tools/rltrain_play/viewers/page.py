@@ -23,8 +23,7 @@ class Page:
         """Start the server, at the next free port if this one is taken."""
         self.controls, self._env = controls, env
         self._scene = Scene(env) if has_scene(env) else None
-        viser = _load("viser")
-        mjviser = _load("mjviser") if self._scene is not None else None
+        viser = importlib.import_module("viser")
         try:
             with contextlib.redirect_stdout(io.StringIO()):  # `place` has its address.
                 self._server: Any = viser.ViserServer(
@@ -35,7 +34,8 @@ class Page:
         self._server.gui.configure_theme(show_logo=False, show_share_button=False)
         self._status = self._server.gui.add_markdown("")
         self._add_controls()
-        if self._scene is not None and mjviser is not None:
+        if self._scene is not None:
+            mjviser = importlib.import_module("mjviser")
             self._rendered: Any = mjviser.ViserMujocoScene(
                 self._server, self._scene.model, num_envs=1
             )
@@ -80,13 +80,3 @@ class Page:
         if controls.num_envs > 1:
             slider = gui.add_slider("Environment", 0, controls.num_envs - 1, 1, 0)
             slider.on_update(lambda _: setattr(controls, "environment", int(slider.value)))
-
-
-def _load(module: str) -> Any:
-    """Import a module of the extra `viewer`."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UsageError(
-            f'--viewer viser: {error}. Try `pip install "rltrain[viewer]"`.'
-        ) from error

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from rltrain_play.viewers.controls import Controls, Lines
@@ -68,18 +70,18 @@ class MujocoWindow:
 
     def __init__(self, env: Any, controls: Controls, title: str) -> None:
         self.controls, self._title, self._scene = controls, title, Scene(env)
-        self._keys = {  # By GLFW's codes.
+        self._keys: dict[int, Callable[[], None]] = {  # By GLFW's codes.
             32: controls.pause,
             262: controls.step,
             259: controls.reset,
-            44: lambda: controls.show_next(-1),
-            46: lambda: controls.show_next(1),
+            44: functools.partial(controls.show_next, -1),
+            46: functools.partial(controls.show_next, 1),
         }
         before = set(threading.enumerate())
         self._window: Any = importlib.import_module("mujoco.viewer").launch_passive(
             self._scene.model,
             self._scene.data,
-            key_callback=lambda code: self._keys.get(code, lambda: None)(),
+            key_callback=self._press,
             show_left_ui=False,
             show_right_ui=False,
         )
@@ -90,6 +92,10 @@ class MujocoWindow:
                 camera.type = importlib.import_module("mujoco").mjtCamera.mjCAMERA_TRACKING
                 camera.trackbodyid = body
                 camera.distance = 3.0 * self._scene.extent
+
+    def _press(self, code: int) -> None:
+        if code in self._keys:
+            self._keys[code]()
 
     def is_open(self) -> bool:
         """Return whether the user has not closed it."""
