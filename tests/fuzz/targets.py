@@ -42,7 +42,7 @@ from rltrain_play.kept import EVALUATIONS
 from rltrain_play.native import find
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
-from rltrain_skrl.checkpoints import parts
+from rltrain_skrl.run.checkpoints import parts
 from rltrain_torch.checkpoints import top_level_keys
 
 __all__ = ["TARGETS", "Target"]
