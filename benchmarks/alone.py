@@ -167,12 +167,12 @@ def _rsl_rl(options: dict[str, Any], made: Any, device: str, iterations: int, fo
 
 def _skrl(options: dict[str, Any], made: Any, device: str, iterations: int, folder: str) -> None:
     from rltrain.types import World
-    from rltrain_skrl import bootstrap
+    from rltrain_skrl.run import bootstrap
 
     with bootstrap.configured(World(device=device)):
         from skrl.utils.runner.torch import Runner
 
-        from rltrain_skrl.torch.env import SkrlEnv
+        from rltrain_skrl.run.torch.env import SkrlEnv
 
         options["seed"] = 1
         rollouts = options["agent"]["rollouts"]

@@ -131,7 +131,7 @@ def adapted(num_envs: int, iterations: int, folder: str) -> Measured:
 def native(num_envs: int, iterations: int, folder: str) -> Measured:
     """Run one rank of skrl's own training."""
     from rltrain.types import TaskInfo
-    from rltrain_skrl.plugin import default_agent, in_jax
+    from rltrain_skrl.declare.options import default_agent, in_jax
 
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
         os.environ[f"JAX_{name}"] = os.environ.pop(name)
@@ -143,7 +143,7 @@ def native(num_envs: int, iterations: int, folder: str) -> Measured:
 
     import rltrain_gymnasium.registration  # noqa: F401 - registers the tasks with gymnasium
     from rltrain.metrics.environment import CountedEnv
-    from rltrain_skrl.jax.env import SkrlEnv
+    from rltrain_skrl.run.jax.env import SkrlEnv
 
     made = gymnasium.make_vec(TASK, num_envs=num_envs, framework="jax", device="cpu")
     clock = Clock(made)

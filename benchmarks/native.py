@@ -196,13 +196,13 @@ def skrl(options: dict[str, Any], made: Any, iterations: int, folder: str) -> En
     import torch.distributed as dist
 
     from rltrain.types import World
-    from rltrain_skrl import bootstrap
+    from rltrain_skrl.run import bootstrap
 
     world = World(dist.get_rank(), dist.get_rank(), 0, dist.get_world_size())
     with bootstrap.configured(world):
         from skrl.utils.runner.torch import Runner
 
-        from rltrain_skrl.torch.env import SkrlEnv
+        from rltrain_skrl.run.torch.env import SkrlEnv
 
         options["seed"] = 1
         options["agent"]["experiment"] = {"write_interval": 0, "checkpoint_interval": 0}

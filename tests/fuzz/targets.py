@@ -39,7 +39,7 @@ from rltrain.storage.run import Run
 from rltrain_adapters.unpickling import load_data
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
-from rltrain_skrl.checkpoints import parts
+from rltrain_skrl.run.checkpoints import parts
 from rltrain_torch.checkpoints import top_level_keys
 
 __all__ = ["TARGETS", "Target"]

@@ -113,11 +113,11 @@ def through_skrl(env: Any, task: Task) -> Stepped:
     adapted: Any
     if task.framework == "jax":
         from rltrain_jax.devices import local_device
-        from rltrain_skrl.jax.env import SkrlEnv as JaxEnv
+        from rltrain_skrl.run.jax.env import SkrlEnv as JaxEnv
 
         adapted = JaxEnv(Begun(env), local_device("cpu"), "log")
     else:
-        from rltrain_skrl.torch.env import SkrlEnv
+        from rltrain_skrl.run.torch.env import SkrlEnv
 
         adapted = SkrlEnv(Begun(env), "cpu", "log")
 

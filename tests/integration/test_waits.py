@@ -46,8 +46,8 @@ ON_RANKS = {
     "rl_games": {"rltrain_rl_games.run.metrics": 1, "rltrain_torch.late_mean": 4},
     # One for each mini-batch's divergence, where rsl_rl itself asks two or three times.
     "rsl_rl": {"rltrain_rsl_rl.run.agents": 8},
-    # The mean divergence of each epoch, in the place of skrl's own reading.
-    "skrl": {"rltrain_torch.late_mean": 2},
+    # skrl's own readings are enough.
+    "skrl": {},
 }
 """By library, what else is read on one of several ranks."""
 

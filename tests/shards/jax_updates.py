@@ -24,8 +24,8 @@ from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import ProcessGroup, TaskInfo, World
 from rltrain_devkit.as_one.alike import State
-from rltrain_skrl import bootstrap
-from rltrain_skrl.plugin import default_agent, in_jax
+from rltrain_skrl.declare.options import default_agent, in_jax
+from rltrain_skrl.run import bootstrap
 
 __all__ = ["PLACE", "JaxAgain", "Updated", "split_update", "whole_update"]
 
@@ -130,7 +130,7 @@ def learn(
         # It imports skrl, which otherwise reads the variables of a rank.
         from jax_noise import by_rows, of_ranks
 
-        from rltrain_skrl.jax.runner import SessionRunner
+        from rltrain_skrl.run.jax.runner import SessionRunner
 
         agent = SessionRunner(session).agent  # type: ignore[arg-type]
         agent.enable_training_mode(True)

@@ -18,7 +18,7 @@ from rltrain.seeding import SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.testing import make_config
 from rltrain.types import TaskInfo, TrainResult, World
-from rltrain_skrl.plugin import default_agent
+from rltrain_skrl.declare.options import default_agent
 
 PLACE = ["skrl:config.torch", "skrl:config.jax"]
 """Where skrl keeps a rank's place in the world: each rank of a fake world has its own."""

@@ -13,12 +13,11 @@ from skrl_fakes import Corridor, FakeSession, Pictured
 
 from rltrain.options import set_dotted
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_skrl import bootstrap
-from rltrain_skrl.adapter import SkrlLibrary
-from rltrain_skrl.iterations import ON_POLICY
-from rltrain_skrl.plugin import default_agent
-from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.runner import SessionRunner
+from rltrain_skrl.declare.options import ON_POLICY, default_agent
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.library import SkrlLibrary
+from rltrain_skrl.run.torch.env import SkrlEnv
+from rltrain_skrl.run.torch.runner import SessionRunner
 
 SIZE, STEPS = 5, 7
 """Environments of the loaded policy, not as many as in training; steps, through the end of every

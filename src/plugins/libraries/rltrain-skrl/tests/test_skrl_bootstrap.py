@@ -9,7 +9,7 @@ import sys
 import pytest
 
 from rltrain.types import World
-from rltrain_skrl import bootstrap
+from rltrain_skrl.run import bootstrap
 
 
 def in_child(code: str, **environment: str) -> str:
@@ -36,25 +36,35 @@ print(sorted({"torch", "skrl", "jax", "gymnasium"} & set(sys.modules)))
     assert in_child(code) == "[]"
 
 
-def test_shared_modules_import_neither_framework():
-    code = """
+def modules_of(*folders):
+    """Return the code that imports the modules of folders, and prints how many there are."""
+    return f"""
 import importlib, pkgutil, sys
-import rltrain_skrl
-names = [each.name for each in pkgutil.iter_modules(rltrain_skrl.__path__) if not each.ispkg]
-for name in names:
-    importlib.import_module(f"rltrain_skrl.{name}")
-print("memory" in names, sorted({"torch", "skrl", "jax"} & set(sys.modules)))
+count = 0
+for folder in {folders}:
+    package = importlib.import_module(f"rltrain_skrl.{{folder}}")
+    for module in pkgutil.iter_modules(package.__path__):
+        if not module.ispkg and module.name not in ("torch", "jax"):
+            importlib.import_module(f"{{package.__name__}}.{{module.name}}")
+            count += 1
+print(count > 2, sorted({{"torch", "skrl", "jax", NAMES}} & set(sys.modules)))
 """
-    assert in_child(code) == "True []"
+
+
+@pytest.mark.parametrize(
+    ("folders", "more"), [(("declare",), '"gymnasium", "numpy"'), (("run", "policy"), "")]
+)
+def test_shared_modules_import_neither_framework(folders, more):
+    assert in_child(modules_of(*folders).replace("NAMES", more)) == "True []"
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("module", ["adapter", "bootstrap", "torch.runner"])
+@pytest.mark.parametrize("module", ["run.library", "run.bootstrap", "run.torch.runner"])
 def test_importing_under_rank_variables_makes_no_process_group(module):
     code = f"""
 import os
 import rltrain_skrl.{module}
-from rltrain_skrl.bootstrap import import_skrl
+from rltrain_skrl.run.bootstrap import import_skrl
 skrl = import_skrl()
 import torch
 started = torch.distributed.is_initialized()
@@ -70,7 +80,7 @@ def test_importing_the_jax_side_starts_nothing_and_needs_no_torch():
     code = """
 import sys
 sys.modules["torch"] = None
-import rltrain_skrl.jax.runner
+import rltrain_skrl.run.jax.runner
 import jax
 print(jax.distributed.is_initialized(), "rltrain_torch" in sys.modules)
 """

@@ -12,14 +12,10 @@ from pathlib import Path
 import pytest
 
 from rltrain.testing import make_config
-from rltrain_skrl import bootstrap
-from rltrain_skrl.iterations import (
-    ON_POLICY,
-    mini_batches,
-    steps_per_iteration,
-    total_iterations,
-)
+from rltrain_skrl.declare.iteration import mini_batches, steps_per_iteration, total_iterations
+from rltrain_skrl.declare.options import ON_POLICY
 from rltrain_skrl.plugin import rltrain_provides
+from rltrain_skrl.run import bootstrap
 
 skrl = bootstrap.import_skrl()
 
@@ -132,15 +128,13 @@ def test_a_comparison_with_the_threshold_ends_an_epoch(agent):
     assert update.count("kl_threshold") == 2
 
 
-@pytest.mark.parametrize("agent", [PPO, RPO])
-def test_only_a_known_schedule_gets_the_divergence_of_an_epoch(agent):
+@pytest.mark.parametrize("agent", [PPO, RPO, A2C])
+def test_skrl_averages_the_divergence_by_which_a_schedule_decides(agent):
     update = inspect.getsource(agent.update)
-    epoch = update[update.index("if self.scheduler:") :]
-    assert epoch.startswith("if self.scheduler:\n")
-    known, other = epoch.split("else:")[:2]
-    assert "isinstance(self.scheduler, KLAdaptiveLR)" in known
-    assert "all_reduce(kl" in known
-    assert other.split()[0] == "self.scheduler.step()"
+    known = update[update.index("isinstance(self.scheduler, KLAdaptiveLR)") :]
+    order = ["all_reduce(kl", "kl /= config.torch.world_size", "self.scheduler.step(kl"]
+    places = [known.index(each) for each in order]
+    assert places == sorted(places)
 
 
 def test_how_batch_statistics_are_merged():

@@ -8,10 +8,10 @@ from gymnasium import spaces
 from skrl_fakes import Corridor, FakeSession, small_agent
 
 from rltrain.errors import UsageError
-from rltrain_skrl import bootstrap
-from rltrain_skrl.env import FINAL
-from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.runner import SessionRunner
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.env import FINAL
+from rltrain_skrl.run.torch.env import SkrlEnv
+from rltrain_skrl.run.torch.runner import SessionRunner
 
 
 def test_shapes_and_types():

@@ -12,11 +12,11 @@ from skrl_fakes import PLACE, FakeSession, Pictured
 from rltrain.options import set_dotted
 from rltrain.testing import FakeWorld, differing, make_config
 from rltrain.types import ArrayInfo, TaskInfo, World
-from rltrain_skrl import bootstrap
-from rltrain_skrl.plugin import default_agent, in_jax
-from rltrain_skrl.refusals import REFUSES
-from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.runner import SessionRunner, put_channels_first
+from rltrain_skrl.declare.options import default_agent, in_jax
+from rltrain_skrl.declare.refusals import REFUSES
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.torch.env import SkrlEnv
+from rltrain_skrl.run.torch.runner import SessionRunner, put_channels_first
 
 bootstrap.import_skrl()
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from skrl_fakes import PLACE
 
@@ -15,8 +13,8 @@ import jax.numpy as jnp
 
 from rltrain.testing import FakeWorld
 from rltrain.types import World
-from rltrain_skrl import bootstrap
-from rltrain_skrl.jax.divergence import PooledDivergence, SharedThreshold
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.jax.algorithms import SharedThreshold
 
 skrl = bootstrap.import_skrl()
 
@@ -80,14 +78,11 @@ def test_only_the_entropy_is_learned_after_the_policy():
         assert model not in between.replace("self.policy_learning_rate", "")
 
 
-def test_schedules_are_called_in_sequence_with_the_same_number():
+def test_schedules_are_called_with_the_divergence():
     update = source(PPO.update)
     assert "self.policy_scheduler(timestep, lr=self.policy_learning_rate, kl=kl)" in update
     assert "self.value_scheduler(timestep, lr=self.value_learning_rate, kl=kl)" in update
     assert "kladaptive" in source(PPO.__init__)
-    for model in ("policy", "value"):
-        rate = f"lr=self.{model}_learning_rate if self.{model}_scheduler else None"
-        assert rate in update, "a rate that waits for its divergence comes with the step"
 
 
 def test_advantages_are_standardized_by_the_biased_estimate():
@@ -151,35 +146,3 @@ def test_ranks_decide_by_the_mean_of_an_array():
 
     assert FakeWorld(2, rank_local=PLACE).run(above) == [(False, True)] * 2
     assert not SharedThreshold(0.0, None)
-
-
-def test_schedules_decide_by_the_mean_when_the_next_step_has_it():
-    def schedule(timestep, *, lr, kl):
-        return lr * kl + timestep
-
-    def rates(group):
-        agent = SimpleNamespace(
-            policy_learning_rate=1.0,
-            value_learning_rate=2.0,
-            policy_scheduler=schedule,
-            value_scheduler=schedule,
-        )
-        divergence = PooledDivergence(agent, group)
-        for name in ("policy", "value"):
-            divergence.pool(name)
-        assert divergence.take(divergence.number) == {}
-        kl = np.mean([float(group.rank), 0.0])
-        assert agent.policy_scheduler(10, lr=1.0, kl=kl) == 1.0
-        assert agent.value_scheduler(10, lr=2.0, kl=kl) == 2.0
-        rates = divergence.take(group.all_reduce(divergence.number, "mean"))
-        assert rates == {"policy": 10.25, "value": 10.5}
-        agent.policy_scheduler(0, lr=10.25, kl=kl)
-        # No step comes between: skrl has ended an epoch in its first mini-batch.
-        assert agent.policy_scheduler(0, lr=10.25, kl=np.mean([1.0])) == 10.25 / 4
-        divergence.settle()
-        divergence.settle()
-        return agent.policy_learning_rate, agent.value_learning_rate
-
-    world = FakeWorld(2, rank_local=PLACE)
-    assert world.run(rates) == [(10.25 / 4, 10.5 / 4)] * 2
-    assert len(world.trace) == 3

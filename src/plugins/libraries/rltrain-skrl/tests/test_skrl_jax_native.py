@@ -15,8 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from rltrain.types import TaskInfo, World
-from rltrain_skrl import bootstrap
-from rltrain_skrl.plugin import default_agent, in_jax
+from rltrain_skrl.declare.options import default_agent, in_jax
+from rltrain_skrl.run import bootstrap
 
 bootstrap.import_skrl()
 
@@ -24,9 +24,9 @@ from skrl.utils.runner.jax import Runner  # noqa: E402
 
 from rltrain_gymnasium.batched import make_batched  # noqa: E402
 from rltrain_jax.moments import pool_moments  # noqa: E402
-from rltrain_skrl.jax.env import SkrlEnv  # noqa: E402
-from rltrain_skrl.jax.memory import PooledMemory  # noqa: E402
-from rltrain_skrl.moment_pool import MomentPool  # noqa: E402
+from rltrain_skrl.run.jax.env import SkrlEnv  # noqa: E402
+from rltrain_skrl.run.jax.memory import PooledMemory  # noqa: E402
+from rltrain_skrl.run.normalizers import MomentPool  # noqa: E402
 
 pytestmark = pytest.mark.long  # Stock skrl recompiles its updates for each agent.
 

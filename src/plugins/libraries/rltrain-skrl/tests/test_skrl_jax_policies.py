@@ -15,7 +15,7 @@ from gymnasium import spaces
 from skrl_fakes import PLACE
 
 from rltrain.testing import FakeWorld
-from rltrain_skrl import bootstrap
+from rltrain_skrl.run import bootstrap
 
 bootstrap.import_skrl()
 
@@ -25,8 +25,8 @@ from skrl.utils.model_instantiators.jax import (  # noqa: E402
     multicategorical_model,
 )
 
-from rltrain_skrl.jax.keys import get_keys, load_keys, set_keys  # noqa: E402
-from rltrain_skrl.jax.models import extend_model  # noqa: E402
+from rltrain_skrl.run.jax.keys import get_keys, load_keys, set_keys  # noqa: E402
+from rltrain_skrl.run.jax.runner import extend_model  # noqa: E402
 
 NETWORK = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "tanh"}]
 SPACE = spaces.Box(-1.0, 1.0, (3,))

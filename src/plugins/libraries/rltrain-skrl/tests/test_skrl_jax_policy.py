@@ -23,19 +23,18 @@ from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_jax.exporter import JaxExporter
-from rltrain_skrl import bootstrap
-from rltrain_skrl.adapter import SkrlLibrary
-from rltrain_skrl.iterations import ON_POLICY
-from rltrain_skrl.plugin import default_agent, in_jax
+from rltrain_skrl.declare.options import ON_POLICY, default_agent, in_jax
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.library import SkrlLibrary
 
 skrl = bootstrap.import_skrl()
 
 from skrl.resources.preprocessors.jax import RunningStandardScaler  # noqa: E402
 from skrl.utils.runner.jax import Runner  # noqa: E402
 
-from rltrain_skrl.jax.env import SkrlEnv  # noqa: E402
-from rltrain_skrl.jax.keys import get_keys, load_keys  # noqa: E402
-from rltrain_skrl.jax.runner import SessionRunner  # noqa: E402
+from rltrain_skrl.run.jax.env import SkrlEnv  # noqa: E402
+from rltrain_skrl.run.jax.keys import get_keys, load_keys  # noqa: E402
+from rltrain_skrl.run.jax.runner import SessionRunner  # noqa: E402
 
 pytestmark = pytest.mark.long  # Each case compiles programs of its own.
 

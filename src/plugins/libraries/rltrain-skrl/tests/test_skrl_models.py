@@ -1,4 +1,4 @@
-"""What `rltrain_skrl.models.extend` relies on in the installed skrl and flax."""
+"""What `rltrain_skrl.run.runner.extend` relies on in the installed skrl and flax."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rltrain_skrl import bootstrap
-from rltrain_skrl.models import extend
-from rltrain_skrl.torch.models import SessionModel
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.runner import extend
+from rltrain_skrl.run.torch.runner import SessionModel
 
 bootstrap.import_skrl()
 
@@ -62,7 +62,7 @@ def test_flax_clones_an_extended_model_with_the_models_own_constructor():
     import jax
     import jax.numpy as jnp
 
-    from rltrain_skrl.jax.models import extend_model
+    from rltrain_skrl.run.jax.runner import extend_model
 
     model = made("jax")
     stock = type(model)

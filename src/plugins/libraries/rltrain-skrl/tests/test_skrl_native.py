@@ -15,8 +15,8 @@ from skrl_fakes import PLACE, Corridor, small_agent
 
 from rltrain.metrics.environment import CountedEnv
 from rltrain.testing import CollectiveMismatch, Deadlock, FakeWorld, RankRun, differing
-from rltrain_skrl import bootstrap
-from rltrain_skrl.torch.env import SkrlEnv
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.torch.env import SkrlEnv
 
 bootstrap.import_skrl()
 

@@ -13,16 +13,16 @@ from skrl_fakes import Corridor, FakeSession
 from rltrain.errors import UsageError
 from rltrain.testing import make_config
 from rltrain.types import TaskInfo
-from rltrain_skrl import bootstrap
-from rltrain_skrl.adapter import SkrlLibrary
-from rltrain_skrl.off_policy import OffPolicy
-from rltrain_skrl.plugin import default_agent
-from rltrain_skrl.refusals import REFUSES
-from rltrain_skrl.runner import runner_options
-from rltrain_skrl.torch.agents import AGENTS
-from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.runner import SessionRunner
-from rltrain_skrl.torch.workarounds import random_actions
+from rltrain_skrl.declare.options import default_agent
+from rltrain_skrl.declare.refusals import REFUSES
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.algorithms import OffPolicy
+from rltrain_skrl.run.library import SkrlLibrary
+from rltrain_skrl.run.runner import runner_options
+from rltrain_skrl.run.torch import algorithms
+from rltrain_skrl.run.torch.env import SkrlEnv
+from rltrain_skrl.run.torch.runner import SessionRunner
+from rltrain_skrl.run.torch.workarounds import random_actions
 
 bootstrap.import_skrl()
 
@@ -72,7 +72,7 @@ def test_the_defaults_are_built(algorithm, num_envs):
     options = default_agent(TaskInfo("none", ALGORITHMS[algorithm], num_envs=num_envs), algorithm)
     session = FakeSession(Corridor(2, ALGORITHMS[algorithm]), options)
     runner = SessionRunner(session)
-    assert isinstance(runner.agent, AGENTS[algorithm])
+    assert isinstance(runner.agent, getattr(algorithms, f"Session{algorithm.upper()}"))
     assert runner.agent.cfg.learning_starts > 0
     assert runner.trainer.cfg.timesteps == options["trainer"]["timesteps"]
 
@@ -177,7 +177,8 @@ def test_an_empty_buffer_is_filled_again_before_learning_resumes(monkeypatch):
     first = train(FakeSession(Corridor(8), replay_agent("ddpg"), max_iterations=1))
     path = first.run_folder.checkpoints / first.saved[-1][0]
     learned = []
-    stock = AGENTS["ddpg"].__mro__[AGENTS["ddpg"].__mro__.index(OffPolicy) + 1]
+    order = algorithms.SessionDDPG.__mro__
+    stock = order[order.index(OffPolicy) + 1]
     monkeypatch.setattr(
         stock, "update", lambda self, *, timestep, timesteps: learned.append(timestep)
     )

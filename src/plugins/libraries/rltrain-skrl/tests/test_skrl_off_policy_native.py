@@ -13,16 +13,16 @@ from skrl_fakes import PLACE, Corridor
 from rltrain.metrics.environment import CountedEnv
 from rltrain.testing import FakeWorld
 from rltrain.types import TaskInfo
-from rltrain_skrl import bootstrap
-from rltrain_skrl.plugin import default_agent
-from rltrain_skrl.torch.env import SkrlEnv
-from rltrain_skrl.torch.off_policy import (
+from rltrain_skrl.declare.options import default_agent
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.torch.algorithms import (
     SessionDDPG,
     SessionDDQN,
     SessionDQN,
     SessionSAC,
     SessionTD3,
 )
+from rltrain_skrl.run.torch.env import SkrlEnv
 
 bootstrap.import_skrl()
 

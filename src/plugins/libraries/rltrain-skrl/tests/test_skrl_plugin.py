@@ -11,9 +11,9 @@ from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
-from rltrain_skrl.iterations import iteration
-from rltrain_skrl.plugin import default_agent, rltrain_provides
-from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS
+from rltrain_skrl.declare.iteration import iteration
+from rltrain_skrl.declare.options import ACTS_IN, ALGORITHMS, default_agent
+from rltrain_skrl.plugin import rltrain_provides
 
 TASK = TaskInfo("none", "continuous")
 

@@ -9,8 +9,8 @@ from skrl_fakes import FakeSession
 from skrl_policies import CASES, SIZE, Case, Parted, acted, load, reference, trained
 
 from rltrain.errors import UsageError
-from rltrain_skrl import bootstrap
-from rltrain_skrl.torch.runner import SessionRunner
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.torch.runner import SessionRunner
 from rltrain_torch.exporter import TorchExporter
 
 OFTEN = ("ppo", "ppo multi_discrete", "ppo states", "ppo scaled beside", "sac", "dqn")
@@ -84,7 +84,7 @@ def test_what_a_module_says_of_normalization_and_actions():
     assert module.actions == {"low": [-1.0], "high": [1.0]}
     assert set(module.normalization) == {"eye", "policy"}
     actor = policy._actor
-    flat, states = actor.flat(observations)
+    flat, states = actor._flat(observations)
     scaled = actor.inputs(flat, states)["observations"]
     start = 0
     for name in ("eye", "policy"):  # skrl flattens them in this order.

@@ -27,8 +27,8 @@ from skrl_policies import (
 )
 
 from rltrain.errors import UsageError
-from rltrain_skrl import bootstrap
-from rltrain_skrl.torch.env import SkrlEnv
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.torch.env import SkrlEnv
 
 skrl = bootstrap.import_skrl()
 
@@ -131,7 +131,7 @@ def test_checkpoints_of_skrls_own_runner_load(tmp_path, algorithm, action, separ
     observations, _ = session.env.reset()
     with torch.no_grad(), exploring(agent, draws=False):
         actions, outputs = agent.act(observations, None, timestep=99, timesteps=99)
-    expected = policy._actor.native(most_likely(case, actions, outputs))
+    expected = policy._actor._native(most_likely(case, actions, outputs))
     assert torch.equal(policy.act(observations), expected)
 
 
@@ -176,7 +176,7 @@ def test_a_checkpoint_that_does_not_fit_is_named():
 
 def test_a_file_that_is_no_checkpoint_of_skrl_is_named(tmp_path):
     path = tmp_path / "other.pth"
-    assert "cannot be read: [Errno 2]" in refusal(CASES["ppo"], path)
+    assert "cannot be read as a checkpoint (FileNotFoundError" in refusal(CASES["ppo"], path)
     torch.save({"model": {}, "epoch": 3}, path)
     text = refusal(CASES["ppo"], path)
     assert text.startswith(f"--checkpoint {path}: does not fit PPO")

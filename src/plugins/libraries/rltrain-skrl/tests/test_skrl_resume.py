@@ -11,7 +11,7 @@ from skrl_fakes import PLACE
 from rltrain.errors import UsageError
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld
-from rltrain_skrl.iterations import ON_POLICY
+from rltrain_skrl.declare.options import ON_POLICY
 
 pytestmark = pytest.mark.long
 

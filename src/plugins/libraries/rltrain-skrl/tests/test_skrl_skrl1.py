@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from skrl_fakes import small_agent
 
-from rltrain_skrl.skrl1 import rename_states
+from rltrain_skrl.declare.options import rename_states
 
 
 def inputs(policy, value, has_states, **agent):

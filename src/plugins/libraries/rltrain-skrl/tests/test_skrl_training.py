@@ -14,10 +14,10 @@ from skrl_fakes import ACTIONS, Corridor, FakeSession, small_agent
 from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.types import World
-from rltrain_skrl import bootstrap
-from rltrain_skrl.adapter import SkrlLibrary
-from rltrain_skrl.torch.on_policy import SessionPPO
-from rltrain_skrl.torch.runner import SessionRunner
+from rltrain_skrl.run import bootstrap
+from rltrain_skrl.run.library import SkrlLibrary
+from rltrain_skrl.run.torch.algorithms import SessionPPO
+from rltrain_skrl.run.torch.runner import SessionRunner
 
 skrl = bootstrap.import_skrl()
 
@@ -114,8 +114,8 @@ def test_an_early_stop_ends_training_and_saves():
 def test_a_checkpoint_loads_in_stock_skrl():
     from skrl.utils.runner.torch import Runner
 
-    from rltrain_skrl.runner import runner_options
-    from rltrain_skrl.torch.env import SkrlEnv
+    from rltrain_skrl.run.runner import runner_options
+    from rltrain_skrl.run.torch.env import SkrlEnv
 
     session = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
     options = runner_options(session)

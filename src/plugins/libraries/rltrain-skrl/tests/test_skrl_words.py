@@ -13,11 +13,10 @@ from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.plan.resolve import make_plan
 from rltrain.types import TaskInfo
-from rltrain_skrl import bootstrap
-from rltrain_skrl.keys import keys, unread
-from rltrain_skrl.plugin import default_agent
-from rltrain_skrl.refusals import ACTS_IN, ALGORITHMS
-from rltrain_skrl.words import words
+from rltrain_skrl.declare.keys import keys, unread
+from rltrain_skrl.declare.options import ACTS_IN, ALGORITHMS, default_agent
+from rltrain_skrl.declare.words import words
+from rltrain_skrl.run import bootstrap
 
 POLICY = "models.policy.network.0"
 

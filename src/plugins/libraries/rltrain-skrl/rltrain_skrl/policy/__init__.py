@@ -1,0 +1,1 @@
+"""Inference with a trained agent of skrl."""
