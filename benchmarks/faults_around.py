@@ -1,4 +1,4 @@
-"""Prints what becomes of faults beside the ranks' steps: at the start, at the end, around a run.
+"""Prints what becomes of faults next to the ranks' steps: at the start, at the end, around a run.
 
     python benchmarks/faults_around.py
     python benchmarks/faults_around.py --fault "start hangs" "server killed"
@@ -192,7 +192,7 @@ def kills(at: Place) -> Ended:
 
 
 def again(at: Place) -> Ended:
-    """Remove all temporary files, kill rank 1, and ask the run to end when it goes on."""
+    """Remove all temporary files, kill rank 1, and ask the run to end when it continues."""
     process = at.start(*LONG, *TWO, "--max-restarts", "3")
     at.begun(process)
     since = time.monotonic()
@@ -207,7 +207,7 @@ def again(at: Place) -> Ended:
 
 
 def over(at: Place) -> Ended:
-    """Let a run end by its own limit, and go on with it."""
+    """Let a run end by its own limit, and continue with it."""
     limit = ("--library", "skrl", "--task", TASK[3], "--num-envs", "2", "--target-return", "15")
     at.run(*limit, "--max-iterations", "500", "--run-name", "once")
     return at.run(*limit, "--max-iterations", "500", "--run-name", "once", "--auto-resume")
@@ -274,7 +274,7 @@ FAULTS = [
     alone("process stays", (0,), r"a process was left running.*viewer"),
     planted("helper stays", (0,), r"was still there, and is ended.*sleep 1000"),
     planted("rank killed, its helper lives", (137,), r"Rank 1 was killed by SIGKILL"),
-    planted("server stopped, rank killed", (137,), r"was stopped\. It goes on"),
+    planted("server stopped, rank killed", (137,), r"was stopped\. It continues"),
     planted("server killed", (1,), r"was killed from outside"),
     planted("rank leaves with 0", (1,), r"Rank 1 exited with code 0"),
     alone("rank leaves with 0", (1,), r"status 0 before its work was done"),
@@ -288,7 +288,7 @@ FAULTS = [
     Fault("SIGHUP", asked(signal.SIGHUP, lambda at: None), (75,), "stopped  it"),
     Fault("rank 1 killed three times, SIGTERM", kills, (75,), "restart 3 of 3"),
     Fault("a target is reached, the run resumed", over, (0,), r"is over: .*target"),
-    Fault("nobody reads the output", unread, (0,), r"!Traceback"),
+    Fault("no one reads the output", unread, (0,), r"!Traceback"),
     Fault("node 1 refuses an option: node 0", refused, (2,), r"Node 1 .*does not start: "),
     Fault(
         "the log root's disk is lost, SIGTERM",

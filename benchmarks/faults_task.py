@@ -1,4 +1,4 @@
-"""A task that fails beside its steps, for `faults_around.py`: the variable AROUND says how."""
+"""A task that fails next to its steps, for `faults_around.py`: the variable AROUND says how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times Isaac Lab's own training beside rltrain's: one task, the same options, seed and sizes.
+"""Times Isaac Lab's own training next to rltrain's: one task, the same options, seed and sizes.
 
     python benchmarks/isaaclab.py
     python benchmarks/isaaclab.py --library rsl_rl --rounds 1 --iterations 10

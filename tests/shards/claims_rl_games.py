@@ -152,7 +152,7 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="images of bytes beside a normalized vector",
+        features="images of bytes with a normalized vector",
         task=BESIDE,
         agent=FOUR,
         mini_batches=4,

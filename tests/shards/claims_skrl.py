@@ -101,7 +101,7 @@ SKRL = (
         mini_batches=4,
     ),
     PPO(
-        features="images of bytes beside a vector, one network for policy and value",
+        features="images of bytes with a vector, one network for policy and value",
         task=BESIDE,
         agent=FOUR,
         mini_batches=4,

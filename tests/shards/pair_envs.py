@@ -33,7 +33,7 @@ OBSERVATIONS: dict[str, tuple[Space[Any], Observe]] = {
     ),
     "images of floats": (FLOATS, spots),
     "images of bytes": (BYTES, _bytes),
-    "images beside a vector": (
+    "images with a vector": (
         Dict({"policy": POSITIONS, "camera": BYTES}),
         lambda state: {"policy": state[:, 1::2].clone(), "camera": _bytes(state)},
     ),

@@ -42,7 +42,7 @@ def taught(options: Mapping[str, Any]) -> Change:
 
 
 PPO = RSL_RL[0].options
-IMAGES = ("images of bytes", "images beside a vector", CAMERA)
+IMAGES = ("images of bytes", "images with a vector", CAMERA)
 ONLY_IMAGES = ("images of bytes", CAMERA)
 
 OPTIONS: dict[str, dict[str, Change]] = {

@@ -62,7 +62,7 @@ IMAGES = (
     "images of floats",
     "images of bytes",
     CAMERA,
-    "images beside a vector",
+    "images with a vector",
 )
 GRU = {"rnn": {"name": "gru", "units": 8, "layers": 1}}
 AROUND = {"layer_norm": True, "concat_input": True, "concat_output": True}

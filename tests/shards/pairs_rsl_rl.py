@@ -54,7 +54,7 @@ def boolean(key: str) -> dict[str, Change]:
     return {"no": change({key: False}), "yes": change({key: True})}
 
 
-IMAGES = ("images of floats", "images of bytes", "images beside a vector", CAMERA)
+IMAGES = ("images of floats", "images of bytes", "images with a vector", CAMERA)
 
 MODELS: dict[str, dict[str, Change]] = {
     "observations": {
@@ -153,7 +153,7 @@ BASE = Claim(
 RECURRENT = ("gru", "lstm", "the actor alone", "the critic alone")
 VECTORS = ("vector", "policy and critic")
 ONLY_IMAGES = ("images of floats", "images of bytes", CAMERA)
-NO_CRITIC = ("vector", "images of floats", "images of bytes", "images beside a vector")
+NO_CRITIC = ("vector", "images of floats", "images of bytes", "images with a vector")
 
 CLASHES = (
     Clash({"observations": (CAMERA,), "actions": ("of other bounds", "without bounds")}, ""),

@@ -47,7 +47,7 @@ def of_states(*models: str, actions: bool = False) -> Change:
     return change({f"models.{model}.network": network for model in models})
 
 
-OTHERS = ("vector", "images of floats", "images of bytes", "images beside a vector")
+OTHERS = ("vector", "images of floats", "images of bytes", "images with a vector")
 
 COMMON: dict[str, dict[str, Change]] = {
     "environments and mini-batches": {
@@ -190,7 +190,7 @@ REPLAYED: dict[str, dict[str, Change]] = {
     "replay buffer": {
         "written over": change(),
         "not full": change({"memory.memory_size": 100}),
-        "drawn without replacement": change({"memory.replacement": False}),
+        "sampled without replacement": change({"memory.replacement": False}),
         "without a size": change({"memory.memory_size": -1}),
     },
     "first steps": {

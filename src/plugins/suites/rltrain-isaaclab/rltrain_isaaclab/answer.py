@@ -47,7 +47,7 @@ def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
         return _answer(task, env)
     except UsageError as error:
         return {"refused": str(error)}
-    except (Exception, SystemExit) as error:  # Of somebody's task: its last line says most.
+    except (Exception, SystemExit) as error:  # Of someone's task: its last line says most.
         traceback.print_exc()
         last = (str(error).strip().splitlines() or [""])[-1]
         return {"refused": f"The task {task!r} cannot be loaded: {type(error).__name__}: {last}"}

@@ -103,7 +103,7 @@ _OF_POLICIES = [
     ("export-method", "export writes files of several formats.", "Give --format onnx, jit or pt2."),
     ("export-save-path export-task-name", "export names its file.", "Give --output FILE."),
     ("validation-steps", "export compares the file with the policy.", "Give --verify N."),
-    ("disable-graph-visualization", "no graph is drawn.", _OUT),
+    ("disable-graph-visualization", "no graph is shown.", _OUT),
 ]
 
 

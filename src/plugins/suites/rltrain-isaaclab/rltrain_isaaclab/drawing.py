@@ -44,7 +44,7 @@ _PAGES = {"viser": "port", "rerun": "web_port"}
 it is on the loopback interface, because it has no password."""
 
 _OPEN = ("rerun",)
-"""Pages that all machines can see nevertheless: rerun's servers cannot be told an interface."""
+"""Pages that all machines can see nevertheless: rerun's servers take no interface."""
 
 _ALIASES = {"newton": "newton_gl"}
 

@@ -111,7 +111,7 @@ def _channels_come_first(shape: Sequence[int], cfg: Any) -> bool:
 
 def _sizes(cfg: Any) -> Iterator[tuple[int, int]]:
     """Yield height and width of the cameras' images."""
-    # Direct tasks of Isaac Lab 2 have their cameras beside the scene.
+    # Direct tasks of Isaac Lab 2 have their cameras next to the scene.
     for part in (*vars(cfg.scene).values(), *vars(cfg).values()):
         if "data_types" in getattr(part, "__dict__", ()):  # `hasattr` imports what names stand for.
             yield _size(part)

@@ -33,7 +33,7 @@ def split(options: Mapping[str, Any], *names: str) -> tuple[dict[str, Any], dict
 
 
 def without_presets(options: Mapping[str, Any], task: str) -> tuple[dict[str, Any], list[str]]:
-    """Split options into those of the configuration, and presets as Isaac Lab 3 is told them.
+    """Split options into those of the configuration, and presets as Isaac Lab 3 takes them.
 
     A preset may also be chosen for one part: sim.physics=newton_mjwarp.
     """

@@ -42,7 +42,7 @@ def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
 
     Args:
         task: such as "Isaac-Cartpole-v0", or "module:Name" to import the module that registers it.
-        env: the user's `env.` options, presets among them: all that is told follows them.
+        env: the user's `env.` options, presets among them: the answer follows them.
     """
     answer = ask(task, env)
     if answer is None:
@@ -67,7 +67,7 @@ def knows(task: str) -> bool:
 
     Args:
         task: "Name", which is looked for in the sources of Isaac Lab's tasks and of those that
-            projects declare; or "module:Name", whose module is looked at.
+            projects declare; or "module:Name", whose module is read.
     """
     module, _, name = task.rpartition(":")
     if module:
@@ -117,7 +117,7 @@ def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | N
 
 
 def _cannot_draw(task: TaskInfo) -> str | None:
-    """Return why the task's environments cannot be drawn here, or None."""
+    """Return why the task's environments cannot be rendered here, or None."""
     return (ask(task.name, task.env) or {}).get("cannot_draw")
 
 

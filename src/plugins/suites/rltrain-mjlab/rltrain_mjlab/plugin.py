@@ -46,7 +46,7 @@ def knows(task: str) -> bool:
 
     Args:
         task: "Name", which is looked for in the sources of packages that declare tasks; or
-            "module:Name", whose module is looked at.
+            "module:Name", whose module is read.
     """
     module, _, name = task.rpartition(":")
     if module:

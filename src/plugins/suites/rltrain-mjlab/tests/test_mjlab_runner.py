@@ -1,4 +1,4 @@
-"""mjlab's own runner goes on with a checkpoint of rltrain, and rltrain with one of mjlab's."""
+"""mjlab's own runner continues with a checkpoint of rltrain, and rltrain with one of mjlab's."""
 
 from __future__ import annotations
 

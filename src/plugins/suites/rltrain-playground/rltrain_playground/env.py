@@ -28,7 +28,7 @@ class PlaygroundEnv(VectorEnv[Any, Any, Any]):
     """Steps all environments together, in one program that is compiled at the first step.
 
     - A step neither synchronizes with the device nor copies data to or from it.
-    - Autoreset is SAME_STEP: a finished environment starts a new, randomly drawn episode in the
+    - Autoreset is SAME_STEP: a finished environment starts a new, randomly sampled episode in the
       same program. Every step returns `info["final_obs"]` and its mask `info["_final_obs"]`; the
       rows of unfinished environments hold their current observations.
     - Actions are clipped to [-1, 1]. With `env.action_repeat`, a step applies each action that many

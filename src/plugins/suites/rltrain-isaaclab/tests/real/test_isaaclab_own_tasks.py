@@ -88,7 +88,7 @@ def project(generate, tmp_path, monkeypatch):
             "external": True,
             "path": str(tmp_path),
             "name": "vials",
-            "authors": ["Somebody"],
+            "authors": ["Someone"],
             "initial_content": "cartpole",
             "isaaclab_version": "3.0.0",
             "isaaclab_optional_extras": [],

@@ -41,7 +41,7 @@ def test_what_cannot_be_shown_is_refused(options, reason):
 
 @pytest.mark.parametrize(
     ("name", "port", "readers"),
-    # rerun's servers cannot be told an interface.
+    # rerun's servers take no interface.
     [("viser", "port", "for this machine"), ("rerun", "web_port", "for all who reach this")],
 )
 def test_the_address_of_a_page_is_shown_and_who_may_read_it(capsys, name, port, readers):
