@@ -33,29 +33,3 @@ def test_a_script_is_not_trained_with_while_it_is_imported_again(tmp_path, metho
     else:
         assert ran.stdout == "1\n"
         assert ran.stderr.endswith(f"rltrain.errors.UsageError: {NO_GUARD}\n")
-
-
-def test_a_script_on_standard_input_is_told_that_ranks_cannot_import_it():
-    script = "import rltrain\nrltrain.train(library='none', distributed=True)\n"
-    ran = subprocess.run(
-        [sys.executable, "-"], input=script, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ran.stderr.endswith("and this one is on standard input. Write it to a file.\n")
-
-
-def test_a_worker_of_a_pool_is_told_what_to_use(tmp_path):
-    script = tmp_path / "pooled.py"
-    script.write_text(
-        "import multiprocessing, rltrain\n"
-        "def train(x):\n"
-        "    try:\n"
-        "        rltrain.train(distributed=True)\n"
-        "    except rltrain.errors.UsageError as error:\n"
-        "        return str(error)\n"
-        'if __name__ == "__main__":\n'
-        "    with multiprocessing.Pool(1) as pool:\n"
-        "        print(pool.map(train, [0]))\n"
-    )
-    words = [sys.executable, str(script)]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
-    assert "Pool can start no ranks. Use concurrent.futures.ProcessPoolExecutor" in ran.stdout

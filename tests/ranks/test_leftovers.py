@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import signal
@@ -63,30 +62,15 @@ def test_a_folder_is_private_and_removed(temporary):
     assert list(temporary.iterdir()) == []
 
 
-def fill(folder):
-    with contextlib.suppress(OSError):
-        (folder / "ballast").write_bytes(bytes(2 << 20))
-
-
-def test_a_place_without_room_is_named(small_disk, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(small_disk))
-    fill(small_disk)
-    with pytest.raises(UsageError) as refused, private_folder():
-        pass
-    assert str(refused.value) == (
-        f"TMPDIR: temporary files cannot be written in {small_disk} (No space left on device). "
-        "Free some space there, or name another folder: TMPDIR=DIR."
-    )
-    assert [path.name for path in small_disk.iterdir()] == ["ballast"]
-
-
 def test_a_machine_without_any_place_is_refused_in_a_line(monkeypatch):
     def nowhere():
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 
     monkeypatch.setattr(tempfile, "gettempdir", nowhere)
     with (
-        pytest.raises(UsageError, match=r"^TMPDIR: temporary files cannot be written \(No usable"),
+        pytest.raises(
+            UsageError, match=r"^TMPDIR: temporary files cannot be written \(.*No usable"
+        ),
         private_folder(),
     ):
         pass

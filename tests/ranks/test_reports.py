@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 
 import pytest
@@ -210,15 +209,6 @@ def test_the_cause_comes_after_what_a_rank_printed_before_it_left(tmp_path):
     cause = "Rank 0 exited with code 0 without an exception. Its work was not done."
     assert str(failure(tmp_path, 0, 0)).endswith(f"a network\n\n{cause}")
     assert str(failure(tmp_path, 0, -signal.SIGSEGV)).endswith("a network")
-
-
-def test_a_rank_that_could_not_report_because_the_disk_was_full_says_so(small_disk):
-    (folder := small_disk / "reports").mkdir()
-    with contextlib.suppress(OSError):
-        (small_disk / "ballast").write_bytes(bytes(2 << 20))
-    why = f"TMPDIR: temporary files cannot be written in {small_disk} (No space left on device)."
-    assert why in str(failure(folder, 1, 1))
-    assert not list(folder.glob(".rltrain-*"))
 
 
 def test_the_end_of_a_log_that_was_rotated_is_in_two_files(tmp_path):

@@ -73,7 +73,7 @@ class _Ranks:
         self._reports = reports
         self._results: list[TrainResult | None] = []
         self._running: dict[int, int] = {}
-        """By number, a descriptor of each rank that has started and not ended."""
+        """By number, the process of each rank that has started and not ended."""
         ranks = _variables(config, free_port)
         self._left = len(ranks)
         spawn = multiprocessing.get_context("spawn")
@@ -115,16 +115,15 @@ class _Ranks:
         self._server.join(SHUTDOWN_TIMEOUT)
         self._server.kill()
         self._server.join()
-        for descriptor in (*self._running.values(), self._ended):
-            os.close(descriptor)
+        os.close(self._ended)
         self._link.close()
 
     def _end(self, number: int, signals: CaughtSignals) -> None:
         """Send the running ranks a signal, and wait until they have ended, for a time."""
         deadline, seen = time.monotonic() + SHUTDOWN_TIMEOUT, len(signals.seen)
-        for descriptor in self._running.values():
+        for pid in self._running.values():
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(descriptor, number)
+                os.kill(pid, number)
         while (
             self._running
             and len(signals.seen) == seen
@@ -141,11 +140,9 @@ class _Ranks:
             while self._link.poll():
                 rank, *said = self._link.recv()
                 if len(said) == 1:
-                    with contextlib.suppress(ProcessLookupError):
-                        self._running[rank] = os.pidfd_open(said[0])
+                    self._running[rank] = said[0]
                     continue
-                if rank in self._running:
-                    os.close(self._running.pop(rank))
+                self._running.pop(rank, None)
                 self._left -= 1
                 yield rank, *said
 

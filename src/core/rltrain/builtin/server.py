@@ -91,6 +91,7 @@ def _rank(
     reports: str,
 ) -> None:
     """Run a rank, and send its result."""
+    end_with_parent()
     link.close()
     os.environ.update(variables)
     signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from rltrain.errors import UsageError
-from rltrain.files.disk import try_to_write
 from rltrain.ranks.world import World
 
 _PREFIX, _SUFFIX = "rltrain-", ".private"
@@ -49,37 +48,18 @@ def private_folder() -> Iterator[Path]:
 
 
 def _made() -> Path:
-    """Make a private folder, where there is room for what is to be in it."""
-    where = None
+    """Make a private folder."""
     try:
-        where = tempfile.gettempdir()
         remove_leftovers()
-        os.makedirs(where, exist_ok=True)  # It may have been cleaned with all in it.
-        folder = Path(tempfile.mkdtemp(_SUFFIX, f".{_PREFIX}"))
+        os.makedirs(
+            tempfile.gettempdir(), exist_ok=True
+        )  # It may have been cleaned with all in it.
+        return Path(tempfile.mkdtemp(_SUFFIX, f".{_PREFIX}"))
     except OSError as error:
-        raise UsageError(_unwritable(where, error)) from error
-    if why := lacks_room(folder):
-        shutil.rmtree(folder, ignore_errors=True)
-        raise UsageError(why)
-    return folder
-
-
-def lacks_room(folder: Path) -> str:
-    """Return why ranks cannot write in a private folder, and what to do; "" if they can."""
-    try:
-        try_to_write(folder)
-    except FileNotFoundError:
-        return ""  # It was cleaned: ranks continue without it.
-    except OSError as error:
-        return _unwritable(str(folder.parent), error)
-    return ""
-
-
-def _unwritable(where: str | None, error: OSError) -> str:
-    return (
-        f"TMPDIR: temporary files cannot be written{f' in {where}' if where else ''} "
-        f"({error.strerror}). Free some space there, or name another folder: TMPDIR=DIR."
-    )
+        raise UsageError(
+            f"TMPDIR: temporary files cannot be written ({error}). Free some space there, or name "
+            "another folder: TMPDIR=DIR."
+        ) from error
 
 
 def remove_leftovers() -> None:

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import multiprocessing
-import multiprocessing.connection
 import os
-import sys
-import threading
 
 from rltrain.errors import UsageError
-from rltrain.ranks.guarded import end_with_parent
 from rltrain.ranks.world import SAFE_PATH
 
 NO_GUARD = (
@@ -26,39 +22,11 @@ def refuse_in_import(distributed: bool) -> None:
     If ranks are to be started, this process is one of them, and ends here: the launcher says why,
     once for all ranks.
     """
-    if distributed and getattr(sys.modules["__main__"], "__file__", None) == "<stdin>":
-        raise UsageError(
-            "rltrain.train: processes that a script starts import it, and this one is on standard "
-            "input. Write it to a file."
-        )
-    if distributed and multiprocessing.current_process().daemon:
-        raise UsageError(
-            "rltrain.train: a worker of multiprocessing.Pool can start no ranks. Use "
-            "concurrent.futures.ProcessPoolExecutor, or leave out distributed."
-        )
     # multiprocessing asks the same, to refuse processes that such an import would start.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
         if distributed:
             os._exit(UNGUARDED)
         raise UsageError(NO_GUARD)
-
-
-def end_with_launcher() -> None:
-    """End this process when its launcher ends.
-
-    The launcher's sentinel becomes readable when it ends, however it ends. Linux ends what cannot
-    run Python then: with the process that has forked it, which ends with the launcher.
-    """
-    launcher = multiprocessing.parent_process()
-    if launcher is None:
-        return
-    end_with_parent()
-
-    def watch(sentinel: int) -> None:
-        multiprocessing.connection.wait([sentinel])
-        os._exit(1)
-
-    threading.Thread(target=watch, args=(launcher.sentinel,), daemon=True).start()
 
 
 def free_start_method() -> None:

@@ -16,7 +16,6 @@ from typing import Any, Literal
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.files.disk import whole
 from rltrain.files.secrets import hide_in_text
-from rltrain.ranks.folders import lacks_room
 from rltrain.ranks.logs import older
 from rltrain.ranks.notes import Notes
 from rltrain.ranks.processes import NO_GUARD, UNGUARDED
@@ -144,8 +143,8 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
             return UsageError(NO_GUARD)
         headline = _without_report(rank, exit_code)
         message = headline + _end_of_log(folder, rank, exit_code) + _mismatch(folder)
-        why = lacks_room(folder) or ("" if exit_code < 0 or "\n" not in message else headline)
-        message += f"\n\n{why}" if why else ""
+        if exit_code >= 0 and "\n" in message:  # The cause comes last.
+            message += f"\n\n{headline}"
         return RankFailed(message, rank=rank, exit_code=status, headline=headline)
     if first is None:
         message = f"A rank exited with code {exit_code} without an exception."

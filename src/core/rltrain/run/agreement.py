@@ -83,7 +83,7 @@ def _decide(
 def _seed(config: RunConfig, checkpoint: Checkpoint | None) -> int:
     if config.seed != -1:
         return config.seed
-    # A resumed run keeps the seed that it drew.
+    # A resumed run keeps the seed that it sampled.
     state = checkpoint.state if checkpoint is not None else None
     before = (state or {}).get("circumstances", {}).get("seed")
     return before if isinstance(before, int) else draw_seed()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import multiprocessing
 import os
 import signal
 import sys
@@ -24,12 +25,12 @@ from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_spec
 from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.devices import restrict_gpus, with_device
 from rltrain.ranks.folders import private_folder, use_folder
-from rltrain.ranks.guarded import end_in_time
+from rltrain.ranks.guarded import end_in_time, end_with_parent
 from rltrain.ranks.hangs import machine, watching
 from rltrain.ranks.logs import RankLog
 from rltrain.ranks.machine import bind_cores, keep_freed_memory
 from rltrain.ranks.notes import Notes
-from rltrain.ranks.processes import end_with_launcher, free_start_method
+from rltrain.ranks.processes import free_start_method
 from rltrain.ranks.pulse import pulse_file
 from rltrain.ranks.reports import log_path, make_report, write_report
 from rltrain.ranks.signals import OF_SCHEDULERS, ending_when_asked
@@ -190,7 +191,8 @@ def run_launched(
     Rank 0 returns its result, the first rank of another node one with the exit status only. After a
     failure it writes a report and ends at once, as exit handlers could wait for peers forever.
     """
-    end_with_launcher()
+    if multiprocessing.parent_process() is not None:
+        end_with_parent()  # That is the launcher, or has been forked by it and ends with it.
     free_start_method()
     # What a terminal or timeout(1) sends to the launcher's process group is for the launcher: it
     # asks the ranks to end after their iteration.
