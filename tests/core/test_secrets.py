@@ -55,7 +55,13 @@ def test_values_are_hidden_by_name(name):
     ("name", "value"),
     [
         *(("seed", 7), ("key", "reward"), ("sort_key", "reward"), ("obs_keys", ["policy"])),
-        *(("num_tokens", 5), ("monkey", "x"), ("password", ""), ("api_key", None)),
+        *(
+            ("num_tokens", 5),
+            ("pad_token", 0),
+            ("monkey", "x"),
+            ("password", ""),
+            ("api_key", None),
+        ),
         *(("repository", "ssh://git@host/x"), ("at", "http://host:80/a@b")),
         *(("token_dim", 64), ("num_tokens", 8), ("max_tokens", 4_000_000), ("tokenizer", "bpe")),
         *(("auth_hidden_size", 3), ("key_dim", 16), ("keyframe", "first"), ("keys", ["a", "b"])),
@@ -79,6 +85,10 @@ def test_values_are_hidden_by_name(name):
 def test_other_values_are_not(name, value):
     assert hide(value, name) == value
     assert hide_words([f"agent.{name}={value}"]) == [f"agent.{name}={value}"]
+
+
+def test_a_small_number_is_a_count_or_a_size():
+    assert hide({"agent": {"pad_token": 0}}) == {"agent": {"pad_token": 0}}
 
 
 @pytest.mark.parametrize(
@@ -168,7 +178,23 @@ def test_secrets_are_found_in_what_a_word_holds(word, hidden):
 
 @pytest.mark.parametrize(
     "part",
-    [*("[", "{a: ", "a=", "a: ", "a: [", "--a ", "a:\n", "'", "a: 'b", "password: x ", " ", "://")],
+    [
+        *(
+            "[",
+            "{a: ",
+            "a=",
+            "a: ",
+            "a: [",
+            "--a ",
+            "a:\n",
+            "'",
+            "a: 'b",
+            "password: x ",
+            "token=[",
+            " ",
+            "://",
+        )
+    ],
 )
 def test_looking_for_secrets_takes_no_longer_than_the_text(part):
     began = time.process_time()

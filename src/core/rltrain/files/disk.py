@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _OF_CODE = (None, errno.ENOENT, errno.EBADF, errno.EFAULT, errno.EINVAL, errno.EPIPE)
-"""Of mistakes in the code that writes. All others are of the disk, of a folder or its limits."""
+"""Of mistakes in what writes. All others are a disk's, a folder's, or of too many open files."""
 _PROBE = 1 << 20
 """Bytes. A disk with less room than this is full."""
 

@@ -38,7 +38,7 @@ _TOKEN = re.compile(
 )
 """Private keys, and tokens of known services."""
 
-_VALUE = r"(?:\"[^\"]*\"|'[^']*'|[\[{][^\]}]*[\]}]|[^\s,;&#\"'}\])]+)"
+_VALUE = r"(?:\"[^\"]*\"|'[^']*'|[\[{][^\]}]{0,1000}[\]}]|[^\s,;&#\"'}\])]+)"
 _PATTERNS = (
     _TOKEN,
     re.compile(r"(?P<before>(?<!ssh)(?<!sftp)://)[^/@\s\"'<>()]+(?=@)"),  # Of a URL.
@@ -54,6 +54,8 @@ _ASSIGNED = re.compile(r"([\w.+-]+)=(.*)", re.DOTALL)
 """A word of a command line such as `agent.x=1` or `--flag=1`."""
 
 _NOTHING = ("", "true", "false", "none", "null", HIDDEN)
+_PASSWORDS = 100_000
+"""Smaller numbers are counts and sizes, as of `agent.pad_token`."""
 _SHORTEST = 6
 """Characters of a secret that is searched for in other text: a shorter one is in many words."""
 
@@ -61,6 +63,8 @@ _SHORTEST = 6
 def is_secret(name: str, value: object) -> bool:
     """Return whether an option, a flag or a variable with this name has a secret as its value."""
     if not isinstance(value, (str, int, float)) or str(value).strip().lower() in _NOTHING:
+        return False
+    if not isinstance(value, str) and abs(value) < _PASSWORDS:
         return False
     return bool(_NAME.search(name) or _TOKEN.fullmatch(str(value)))
 
