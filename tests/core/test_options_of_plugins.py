@@ -138,8 +138,7 @@ def test_a_dataclass_needs_a_default_for_each_field():
         make_options(spec, {})
     with pytest.raises(PluginError, match="must be a dataclass"):
         make_options(dataclasses.replace(CSV, options="csv_of_a_test:Writer"), {})
-    message = r"it raises ImportError: csv_of_a_test has no Gone\. Correct it\.$"
-    with pytest.raises(PluginError, match=message):
+    with pytest.raises(AttributeError, match="has no attribute 'Gone'"):
         make_options(dataclasses.replace(CSV, options="csv_of_a_test:Gone"), {})
 
 

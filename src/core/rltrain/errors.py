@@ -53,12 +53,8 @@ class UsageError(RltrainError):
 class RankFailed(RltrainError):
     """A rank failed; the message is that rank's own report, its traceback last.
 
-    Attributes:
-        rank: the global rank that failed first, or None if it is not known.
-        exit_code: the exit status of the run.
-        headline: what failed, in a line without the iteration.
-        iteration: how many iterations were done, if known.
-        may_restart: see `RltrainError`.
+    `rank` is the global rank that failed first, if known; `exit_code` the status of the run;
+    `headline` what failed, in a line without the iteration; `iteration` how many were done.
     """
 
     # Only the message is needed to make one: pickle carries the rest, as for any exception.
@@ -89,10 +85,7 @@ class PeerLost(RankFailed):
 
 
 class StopTraining(Exception):
-    """No error: how an adapter leaves a library's loop that has no other way out.
-
-    An adapter raises it when `session.should_stop` is set, and catches it itself.
-    """
+    """No error: an adapter raises and catches it to leave a library's loop that cannot stop."""
 
 
 class PluginError(RltrainError):
@@ -104,11 +97,7 @@ class DivergenceError(RltrainError):
 
 
 class NonFiniteError(RltrainError):
-    """A rank has NaN or infinity where training needs numbers; see `--on-nonfinite`.
-
-    Attributes:
-        may_restart: whether the run goes on from its newest checkpoint, if it may be restarted.
-    """
+    """A rank has NaN or infinity where training needs numbers; see `--on-nonfinite`."""
 
     # As for `RankFailed`, pickle carries the rest.
     def __init__(self, message: str, *, may_restart: bool = False) -> None:
@@ -137,12 +126,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 
 def in_a_line(error: BaseException, placed: bool = False) -> str:
-    """Return an error's class and text in one line.
-
-    Args:
-        error: the error.
-        placed: whether to add in parentheses where the user's own code has raised it.
-    """
+    """Return an error's class and text in one line; if `placed`, with a place in a user's code."""
     frames = traceback.extract_tb(error.__traceback__)
     places = [f"{x.filename}:{x.lineno}" for x in frames if not _NOT_USERS.search(x.filename)]
     own = [place for place in places if "site-packages" not in place] or places
@@ -152,11 +136,7 @@ def in_a_line(error: BaseException, placed: bool = False) -> str:
 
 @contextlib.contextmanager
 def fitting(checkpoint: Path | None) -> Iterator[None]:
-    """Turn what is raised while a checkpoint's content is taken over into a `UsageError`.
-
-    Args:
-        checkpoint: the file. A `UsageError` raised inside says the rest of the message.
-    """
+    """Turn what is raised while a checkpoint's content is loaded into a `UsageError`."""
     try:
         yield
     except UsageError as error:

@@ -86,18 +86,10 @@ class Option:
 def naming(names: Names) -> dict[str, str]:
     """Return the metadata of a field of a plugin's options whose value is text, or has text in it.
 
-    Somebody else may have written the options in a run folder. They are taken from there only if
-    they cannot do harm. Numbers and switches cannot. Of text, the plugin must say so:
-
-        entity: str | None = field(default=None, metadata=naming("text"))
-        setup: list[str] = field(default_factory=list, metadata=naming("command"))
-
-    What is declared otherwise, or not at all, is taken from the user alone.
-
-    Args:
-        names: "text" for a label, or a word of which the plugin knows all; "command" for what is
-            run; "path" for a file or folder; "code" for a module, class or expression; "host" for
-            an address or URL, to which the run connects.
+    Numbers and switches are taken from any run folder, and text only if the plugin says that it is
+    a label or one of its own words: `field(default=None, metadata=naming("text"))`. A "command",
+    a "path", "code" (a module, a class, an expression) or a "host" to which the run connects is
+    taken from the user alone, as is what a plugin does not declare.
     """
     return {NAMES: names}
 
@@ -118,15 +110,9 @@ class Group:
         names: Names | None = None,
         **more: Any,
     ) -> Any:
-        """Declare an option.
+        """Declare an option: text unless there is a `check`. `more` are fields of `Option`.
 
-        Args:
-            default: its value if the user does not set it.
-            scope: see `Scope`.
-            help: one line.
-            check: see `Option`; None for text, or several.
-            names: see `naming`; None for numbers and switches.
-            **more: further fields of `Option`.
+        Of text, `names` says what the value names; see `naming`.
         """
         more.setdefault("metavar", None if more.get("kind") else _METAVARS.get(names, "N"))
         usual = checks.names if more.get("kind") in _SEVERAL else checks.text

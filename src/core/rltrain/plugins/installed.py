@@ -1,4 +1,4 @@
-"""The plugins there are, by their metadata: those installed, and those given to a process."""
+"""The plugins there are, installed or given to a process, and what each declares."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
+import pluggy
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rltrain.errors import UsageError
+from rltrain.errors import PluginError, UsageError
+from rltrain.hookspecs import API_LEVEL, DeclarationHooks
+from rltrain.specs import Spec
 
 GROUP = "rltrain"
 """The entry-point group of plugins."""
@@ -45,6 +48,55 @@ class InstalledPlugin:
         return self.point.name
 
 
+class UnmetLevel(PluginError):
+    """A plugin needs a later API than this one."""
+
+
+@functools.lru_cache
+def hooks_of(plugin: InstalledPlugin) -> Any:
+    """Import a plugin's module and return the callers of its hooks."""
+    found = plugin.point.load() if plugin.given is None else plugin.given
+    if (level := getattr(found, "rltrain_api", 0)) > API_LEVEL:
+        has = f"but the installed rltrain has {API_LEVEL}: pip install --upgrade rltrain"
+        raise UnmetLevel(f"needs rltrain_api = {level}, {has}")
+    manager = pluggy.PluginManager("rltrain")
+    manager.add_hookspecs(DeclarationHooks)
+    register(manager, found, plugin.name)
+    if not manager.get_hookcallers(found):
+        raise PluginError(
+            f"the entry point names {plugin.point.value!r}, which has no rltrain_provides: name "
+            "the module whose function has this name and @rltrain.hookimpl"
+        )
+    return manager.hook
+
+
+def register(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
+    """Register a plugin whose hooks are those that the manager knows."""
+    try:
+        manager.register(plugin, name=name)
+        manager.check_pending()
+    except pluggy.PluginValidationError as error:
+        if manager.has_plugin(name):
+            manager.unregister(name=name)
+        raise PluginError(" ".join(str(error).split())) from error
+
+
+@functools.lru_cache
+def declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
+    """Return the specs that a plugin declares; it is asked once."""
+    specs = [spec for found in hooks_of(plugin).rltrain_provides() for spec in found]
+    if wrong := [spec for spec in specs if not isinstance(spec, Spec)]:
+        raise PluginError(
+            f"rltrain_provides must return specs from rltrain.specs; got {wrong[0]!r}"
+        )
+    return tuple(specs)
+
+
+def is_strict(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether what a plugin raises is raised as it is, for its author."""
+    return environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
+
+
 def _folders() -> tuple[tuple[str, int], ...]:
     return tuple((entry, _changed(entry)) for entry in map(os.path.abspath, sys.path))
 
@@ -60,36 +112,28 @@ def _changed(entry: str) -> int:
 class Installed:
     """What is installed now, in the folders of sys.path.
 
-    The metadata of a folder is read once, until the folder changes, as it does when something is
-    installed there. Reading that of hundreds of distributions takes tens of milliseconds, and a
-    process asks again and again, above all one that runs tests.
+    Metadata is read again once a folder has changed, as it does when something is installed there:
+    reading that of hundreds of distributions takes tens of milliseconds, and a process asks often.
     """
 
     _entries: tuple[tuple[str, int], ...] = field(init=False, default_factory=_folders)
     """The folders, and when each has changed."""
 
     def plugins(self) -> list[InstalledPlugin]:
-        """Return every plugin, sorted, so that nodes whose sys.path differs agree.
-
-        Of two distributions of one name, the first on sys.path counts, as for imports.
-        """
-        found: dict[str, list[InstalledPlugin]] = {}
-        for entry in self._entries:
-            for distribution, plugins in _plugins_in(*entry).items():
-                found.setdefault(distribution, plugins)
-        return sorted(itertools.chain(*found.values()), key=lambda plugin: plugin.name)
+        """Return every plugin, sorted, so that nodes whose sys.path differs agree."""
+        return list(_plugins(self._entries))
 
     def version(self, name: str) -> str | None:
         """Return the version of a distribution, or None if it is not installed."""
-        found = (_version_in(name, *entry) for entry in self._entries)
-        return next(filter(None, found), None)
+        found = importlib.metadata.distributions(name=name)
+        return next((distribution.version for distribution in found), None)
 
 
 @functools.cache
-def _plugins_in(entry: str, changed: int) -> dict[str, list[InstalledPlugin]]:
-    """Return the plugins of each distribution in one entry of sys.path."""
+def _plugins(entries: tuple[tuple[str, int], ...]) -> list[InstalledPlugin]:
+    """Return the plugins. Of two distributions of one name, the first on sys.path counts."""
     found: dict[str, list[InstalledPlugin]] = {}
-    for distribution in importlib.metadata.distributions(path=[entry]):
+    for distribution in importlib.metadata.distributions():
         try:
             if points := [each for each in distribution.entry_points if each.group == GROUP]:
                 # Each access to a property of a distribution parses its whole metadata.
@@ -101,13 +145,7 @@ def _plugins_in(entry: str, changed: int) -> dict[str, list[InstalledPlugin]]:
                 found.setdefault(canonicalize_name(name), plugins)
         except (ValueError, TypeError):  # Its metadata is damaged.
             continue
-    return found
-
-
-@functools.cache
-def _version_in(name: str, entry: str, changed: int) -> str | None:
-    found = importlib.metadata.distributions(name=name, path=[entry])
-    return next((distribution.version for distribution in found), None)
+    return sorted(itertools.chain(*found.values()), key=lambda plugin: plugin.name)
 
 
 @functools.lru_cache
@@ -134,9 +172,7 @@ _HERE: list[InstalledPlugin] = []
 def given(plugins: Iterable[object]) -> Iterator[None]:
     """Use plugins inside as if they were installed, here and on ranks that are started here.
 
-    Args:
-        plugins: modules, or objects with the hook `rltrain_provides`. Such an object is found in
-            this process only. One that is installed, too, is not found twice.
+    They are modules, or objects with the hook `rltrain_provides`, found in this process only.
     """
     before, saved = _HERE[:], os.environ.get(MODULES)
     for each in plugins:
@@ -171,21 +207,11 @@ def given_plugins(installed: Installed) -> list[InstalledPlugin]:
 def check_travel() -> None:
     """Refuse to start ranks that would not find a plugin that is given here."""
     for plugin in _HERE:
-        if not (isinstance(plugin.given, ModuleType) and _is_found(plugin.given)):
+        if not isinstance(plugin.given, ModuleType) or plugin.given.__spec__ is None:
             raise UsageError(
                 f"plugins: {plugin.name} cannot be imported by ranks, which are processes of their "
                 "own. Put it in a module in a folder of PYTHONPATH, or train on fake ranks."
             )
-
-
-def _is_found(module: ModuleType) -> bool:
-    """Whether a process with the same sys.path imports the same file under the module's name."""
-    package = sys.modules.get(module.__name__.rpartition(".")[0])
-    places = getattr(package, "__path__", None)
-    finders = (getattr(finder, "find_spec", None) for finder in sys.meta_path)
-    found = (find(module.__name__, places) for find in finders if find is not None)
-    spec = next(filter(None, found), None)
-    return spec is not None and spec.origin == getattr(module, "__file__", None)
 
 
 def _plugin(name: str, plugin: object | None) -> InstalledPlugin:

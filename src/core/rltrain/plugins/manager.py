@@ -10,8 +10,9 @@ import pluggy
 from rltrain.config import RunConfig
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import RunHooks
+from rltrain.plugins.installed import register
 from rltrain.plugins.options import make_plugin
-from rltrain.plugins.registry import Registry, register
+from rltrain.plugins.registry import Registry
 from rltrain.policy import Exporter
 from rltrain.specs import (
     BackendSpec,
@@ -38,30 +39,17 @@ def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
     ]
 
 
-def frameworks(registry: Registry) -> list[str]:
-    """Return the frameworks that installed backends know, sorted."""
-    return sorted({spec.framework for spec in registry.all(BackendSpec)})
-
-
 def usual_of(
     registry: Registry,
     framework: str,
     what: Literal["launcher", "grad_sync", "arrays", "exporter", "refuse"],
     backend: str | None = None,
 ) -> str | None:
-    """Return what the run's backend names, else what the framework's usual backends do.
+    """Return what the run's backend names in a field, else what the framework's usual ones do.
 
     It is never the first by name. Of the usual ones, the one for the same kind of device comes
-    first, or for the CPU. Only where a framework has no usual backend do its others count.
-
-    Args:
-        registry: the installed plugins.
-        framework: the tensor framework.
-        what: the field of `BackendSpec`.
-        backend: the run's backend, if it is known.
-
-    Raises:
-        UsageError: they name several.
+    first, or for the CPU. Only where a framework has no usual backend do its others count. Raises
+    `UsageError` if they name several.
     """
     specs = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
     own = [spec for spec in specs if spec.name == backend]
@@ -90,19 +78,15 @@ def arrays_by_framework(registry: Registry, backend: str | None = None) -> dict[
 
 
 def exporters(registry: Registry, backend: str) -> dict[str, Exporter]:
-    """Return the exporter of each framework, where backends name one.
-
-    Args:
-        registry: the installed plugins.
-        backend: that of the run.
-    """
+    """Return the exporter of each framework for which backends, first the run's, name one."""
     return _made(registry, "exporter", backend)
 
 
 def _made(
     registry: Registry, what: Literal["arrays", "exporter"], backend: str | None
 ) -> dict[str, Any]:
-    named = {each: usual_of(registry, each, what, backend) for each in frameworks(registry)}
+    frameworks = sorted({spec.framework for spec in registry.all(BackendSpec)})
+    named = {each: usual_of(registry, each, what, backend) for each in frameworks}
     return {each: load_object(path)() for each, path in named.items() if path is not None}
 
 
@@ -128,10 +112,9 @@ class RunPlugins:
         name, label = f"{spec.kind}:{spec.name}", f"{spec.kind} {spec.name!r} ({spec.factory})"
         self.register(plugin, name, label, type(spec).requires)
         for caller in self._manager.get_hookcallers(plugin) or ():
-            own = [x for x in caller.get_hookimpls() if x.plugin is plugin and not x.wrapper]
-            rules = caller.spec and caller.spec.opts
-            if own and isinstance(spec, ObserverSpec) and rules and rules["firstresult"]:
-                self._manager.unregister(name=name)
+            answers = [x for x in caller.get_hookimpls() if x.plugin is plugin and not x.wrapper]
+            first = caller.spec is not None and caller.spec.opts["firstresult"]
+            if isinstance(spec, ObserverSpec) and first and answers:
                 raise PluginError(
                     f"The {label}: {caller.name}: another plugin answers: wrap it, with "
                     "@rltrain.hookimpl(wrapper=True)."

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rltrain.errors import PluginError, RltrainError, UsageError, in_a_line, suggest
-from rltrain.plugins.registry import is_strict
+from rltrain.plugins.installed import is_strict
 from rltrain.specs import Spec, load_object
 
 _SECTIONS = ("agent", "env")

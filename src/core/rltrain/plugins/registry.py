@@ -9,19 +9,21 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeVar
 
-import pluggy
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError, in_a_line, suggest
-from rltrain.hookspecs import API_LEVEL, DeclarationHooks
 from rltrain.plugins.installed import (
     NAMELESS,
     Installed,
     InstalledPlugin,
+    UnmetLevel,
     adapted,
+    declarations,
     given_plugins,
+    hooks_of,
+    is_strict,
 )
 from rltrain.plugins.ours import how_to_install
 from rltrain.specs import Spec, SuiteSpec
@@ -32,10 +34,6 @@ CORE = "rltrain"
 Status = Literal["ready", "blocked", "unmet", "broken"]
 SpecT = TypeVar("SpecT", bound=Spec)
 T = TypeVar("T")
-
-
-class UnmetLevel(PluginError):
-    """A plugin needs a later API than this one."""
 
 
 @dataclass(frozen=True)
@@ -99,21 +97,17 @@ class Registry:
             except Exception as error:
                 if is_strict():
                     raise
-                text = self._failure(spec, error)
+                by = next(x for x in self.records if any(spec is each for each in x.specs))
+                text = (
+                    f"The {spec.kind} {spec.name!r} of {by.origin} raises {in_a_line(error)}. Its "
+                    f"author must fix it: --no-plugin {by.distribution} leaves it out."
+                )
                 if spec.name in chosen:
                     raise PluginError(text) from error
                 self.failed[text] = None
             else:
                 if answer is not None:
                     yield spec, answer
-
-    def _failure(self, spec: Spec, error: Exception) -> str:
-        by = [each for each in self.records if any(spec is x for x in each.specs)]
-        return "".join(
-            f"The {spec.kind} {spec.name!r} of {each.origin} raises {in_a_line(error)}. Its author "
-            f"must fix it: --no-plugin {each.distribution} leaves it out."
-            for each in by
-        )
 
     def dialects(self) -> list[Dialect]:
         """Return what plugins know of other programs, whether or not these are installed."""
@@ -160,9 +154,8 @@ class Registry:
 
     def unusable_reason(self, kind: type[Spec], name: str) -> str | None:
         """Return why what a plugin provides under a name cannot be used; None if none is there."""
-        for record in self.records:
-            names = _declared(record.plugin, kind)
-            if record.status != "ready" and name in ([record.name] if names is None else names):
+        for record in self.unusable(kind):
+            if name in (_declared(record.plugin, kind) or [record.name]):
                 return (
                     f"The {kind.kind.replace('_', ' ')} {name!r} cannot be used: its plugin "
                     f"{record.origin} is {record.status}: {record.reason}"
@@ -207,10 +200,8 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
         if is_strict(environ) and record.error is not None:
             raise record.error
         records.append(record)
-    specs = [spec for record in records for spec in record.specs]
-    notes: dict[str, str] = {}
-    for suite in [spec for spec in specs if isinstance(spec, SuiteSpec)]:
-        notes |= suite.upgrades
+    suites = [x for record in records for x in record.specs if isinstance(x, SuiteSpec)]
+    notes = {name: note for suite in suites for name, note in suite.upgrades.items()}
     return Registry(
         replace(each, reason=f"{each.reason}. {notes[each.name]}")
         if each.status == "unmet" and each.name in notes
@@ -239,51 +230,6 @@ def _inspect(
         reason = str(error) if isinstance(error, PluginError) else in_a_line(error)
         return replace(record, status="broken", reason=reason, error=error)
     return replace(record, specs=specs)
-
-
-@functools.lru_cache
-def hooks_of(plugin: InstalledPlugin) -> Any:
-    """Import a plugin's module and return the callers of its hooks."""
-    found = plugin.point.load() if plugin.given is None else plugin.given
-    if (level := getattr(found, "rltrain_api", 0)) > API_LEVEL:
-        has = f"but the installed rltrain has {API_LEVEL}: pip install --upgrade rltrain"
-        raise UnmetLevel(f"needs rltrain_api = {level}, {has}")
-    manager = pluggy.PluginManager("rltrain")
-    manager.add_hookspecs(DeclarationHooks)
-    register(manager, found, plugin.name)
-    if not manager.get_hookcallers(found):
-        raise PluginError(
-            f"the entry point names {plugin.point.value!r}, which has no rltrain_provides: name "
-            "the module whose function has this name and @rltrain.hookimpl"
-        )
-    return manager.hook
-
-
-def register(manager: pluggy.PluginManager, plugin: object, name: str) -> None:
-    """Register a plugin whose hooks are those that the manager knows."""
-    try:
-        manager.register(plugin, name=name)
-        manager.check_pending()
-    except pluggy.PluginValidationError as error:
-        if manager.has_plugin(name):
-            manager.unregister(name=name)
-        raise PluginError(" ".join(str(error).split())) from error
-
-
-@functools.lru_cache
-def declarations(plugin: InstalledPlugin) -> tuple[Spec, ...]:
-    """Return the specs that a plugin declares; it is asked once."""
-    specs = [spec for found in hooks_of(plugin).rltrain_provides() for spec in found]
-    if wrong := [spec for spec in specs if not isinstance(spec, Spec)]:
-        raise PluginError(
-            f"rltrain_provides must return specs from rltrain.specs; got {wrong[0]!r}"
-        )
-    return tuple(specs)
-
-
-def is_strict(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether what a plugin raises is raised as it is, for its author."""
-    return environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
 
 
 def _declared(plugin: InstalledPlugin | None, kind: type[Spec]) -> list[str] | None:
