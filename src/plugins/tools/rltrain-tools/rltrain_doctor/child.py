@@ -65,13 +65,9 @@ class Outcome:
 def try_ranks(
     placement: Placement, world: World | None, variables: Mapping[str, str], timeout: float
 ) -> Outcome:
-    """Start the ranks, or join as one, in a child process.
+    """Start the ranks, or join as `world`, in a child process, with these environment variables.
 
-    Args:
-        placement: where the run runs.
-        world: the rank that it joins as; None starts ranks.
-        variables: environment variables for the ranks; they override existing ones.
-        timeout: in seconds; then all processes are ended.
+    After `timeout` seconds, all processes are ended.
     """
     with private_folder() as folder:
         # Nodes that do not meet must say so before the time is over.

@@ -86,7 +86,7 @@ def _visible(value: str, gpus: int | None) -> Finding:
 
 
 def _counted(spec: BackendSpec, count: str, gpus: int | None, hidden: bool) -> Iterator[Finding]:
-    """Report how many GPUs a backend sees, and in the words of the plan whether ranks may share."""
+    """Report how many GPUs a backend sees."""
     try:
         number = preflight(count, in_child=True)
     except RltrainError as error:
@@ -102,11 +102,6 @@ def _counted(spec: BackendSpec, count: str, gpus: int | None, hidden: bool) -> I
         yield warning(spec.name, text, hint)
         return
     yield ok(spec.name, f"sees {number or 'no'} GPU{'s' if number != 1 else ''}", visible=number)
-    if number and spec.cannot_share:
-        why = preflight(spec.cannot_share, in_child=True)
-        can = f"several ranks may share a GPU: --backend {spec.name}, and more ranks than GPUs"
-        text = can if why is None else f"several ranks cannot share a GPU: {why}"
-        yield ok(spec.name, text, shares=why is None)
 
 
 def _last_line(error: Exception) -> str:

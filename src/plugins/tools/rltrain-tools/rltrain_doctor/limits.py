@@ -25,10 +25,7 @@ def limits(
 ) -> Iterator[Finding]:
     """Report the machine's resources, and how much of them a run may use.
 
-    Args:
-        log_root: where run folders are created.
-        root: the folder that contains /proc and /sys/fs/cgroup.
-        infiniband: the folder of InfiniBand devices, which need locked memory.
+    `root` has /proc and /sys/fs/cgroup, `infiniband` devices, which need locked memory.
     """
     yield _shared_memory()
     yield _limit("open files", resource.RLIMIT_NOFILE, "ulimit -n 4096")

@@ -12,13 +12,9 @@ from rltrain_doctor.findings import Finding, ok, problem, warning
 def network(
     environ: Mapping[str, str], master: tuple[str, int], *, several: bool, hosted: bool
 ) -> Iterator[Finding]:
-    """Report this node's interfaces, and how it reaches the master.
+    """Report this node's interfaces, and how it reaches the master: host and port.
 
-    Args:
-        environ: the environment variables.
-        master: host and port at which the ranks meet.
-        several: whether there is more than one node.
-        hosted: whether a launcher on this node will listen at that port.
+    With `several` nodes, others must reach it, too. If `hosted`, a launcher here will listen there.
     """
     addresses = interfaces()
     text = ", ".join(f"{name} {address or 'no IPv4'}" for name, address in addresses.items())

@@ -31,16 +31,10 @@ def ranks(
     fix: bool,
     report: Callable[[str], None],
 ) -> Iterator[Finding]:
-    """Start the ranks, or join them. If that fails, search for variables with which it works.
+    """Start the ranks, or join them as `world`. If that fails, search for variables that help.
 
-    Args:
-        placement: where the run runs.
-        world: the rank that it joins as; None starts ranks.
-        registry: the installed plugins.
-        environ: the environment variables. Those that the user has set are not changed.
-        timeout: seconds for each attempt.
-        fix: whether to save what helps for this user's later runs.
-        report: prints a line before each attempt.
+    Those that the environment sets are not changed. Each attempt has `timeout` seconds. What helps
+    is saved for this user's later runs if `fix`.
     """
 
     def attempt(variables: Mapping[str, str]) -> Outcome:
@@ -55,7 +49,8 @@ def ranks(
         if fix:
             yield ok("fallback", "there is nothing to fix: the ranks can communicate")
         return
-    sets = [unset(each, environ) for each in remedies(registry, placement.backend)]
+    free = (unset(each, environ) for each in remedies(registry, placement.backend))
+    sets = [each for each in free if each]
     if placement.nnodes > 1 or (world is not None and world.world_size > 1):
         yield _failed(placement, first, "problem", sets)
         return

@@ -38,11 +38,7 @@ def variables(
 ) -> Iterator[Finding]:
     """Report which variables are set, and how rltrain interprets them.
 
-    Args:
-        environ: the environment variables.
-        registry: the installed plugins, which know the clusters.
-        placement: where the run would run; None after an error.
-        placed: this process' place; None if it will start ranks; the error if neither is possible.
+    `placed` is this process' place; None if it will start ranks; the error if neither is possible.
     """
     groups = {spec.name: spec.variables for spec in registry.all(ClusterSpec)}
     groups["others"] = _OTHERS

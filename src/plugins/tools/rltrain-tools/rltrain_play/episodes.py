@@ -124,15 +124,9 @@ def play_block(
     """Play one episode in each environment, with a policy that acts deterministically.
 
     An environment whose episode has ended continues, uncounted, until all have ended: the first
-    episodes to end, of any environment, would be the short ones.
-
-    Args:
-        session: has the environments.
-        policy: acts.
-        block: the episodes.
-        success_key: where the task's infos say whether an episode was a success; None for the key
-            "success", if there is one.
-        report: called after each step with how many episodes have ended.
+    episodes to end, of any environment, would be the short ones. `success_key` names where the
+    task's infos say whether an episode was a success; None for "success", if there is one. After
+    each step, `report` is called with how many episodes have ended.
     """
     num_envs = session.env.num_envs
     rollout = Rollout(session, policy, success_key)

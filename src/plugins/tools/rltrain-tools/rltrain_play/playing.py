@@ -81,8 +81,7 @@ class Player:
     def play(self, observations: Any, steps: int | None) -> bool:
         """Play so many steps, or without an end, from the observations of a reset.
 
-        Returns:
-            Whether that was the end: not if Ctrl-C came before the steps were done.
+        Return whether that was all: not if Ctrl-C came before the steps were done.
         """
         self._rollout.begin(observations)
         self._show(at_once=True)

@@ -101,11 +101,9 @@ class _Player:
         self._states: list[Any] = []
 
     def act(self, observations: Mapping[str, Any], done: Any) -> Any:
-        """Return the actions in its environments.
+        """Return the actions in its environments, for the observations of all, by group.
 
-        Args:
-            observations: by group, of all environments.
-            done: in which of all environments an episode has begun; None for all.
+        `done` says in which of all an episode has begun; None for all.
         """
         if done is None:
             self._states = [_zeros(info, self._size) for info in self._module.states.values()]

@@ -97,16 +97,8 @@ def curve_picture(
 ) -> Picture | None:
     """Plot what each group recorded: a thin line for each seed, their mean, and their band.
 
-    Args:
-        name: of the PNG file, without its suffix.
-        title: of what is read.
-        groups: of runs.
-        read: returns the number to plot; None or NaN leaves a point out.
-        across: "frames" or "seconds", the x axis.
-        targets: values that runs were to reach, each plotted as a line across.
-
-    Returns:
-        The picture; None if there is nothing to plot.
+    `read` returns the number to plot; None or NaN leaves a point out. The x axis `across` is
+    "frames" or "seconds". Each target is a line across. Without any point, return None.
     """
 
     def curves_of(runs: Sequence[Run]) -> list[Curve]:

@@ -159,10 +159,8 @@ def plan_jobs(
 ) -> tuple[str, dict[str, list[str]]]:
     """Plan every run, so that what cannot work is refused before the first one starts.
 
-    The user's words for all runs are `words`, and as fields of `RunOptions` `options`.
-
-    Returns:
-        The default folder of the results; and by name of each run, the words after `rltrain`.
+    The user's words for all runs are `words`, and as fields of `RunOptions` `options`. Return the
+    default folder of the results; and by name of each run, the words after `rltrain`.
     """
     requested = RunOptions.from_mapping(options)
     _check(options, requested, mode)

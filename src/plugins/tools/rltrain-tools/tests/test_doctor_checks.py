@@ -182,20 +182,6 @@ def test_a_driver_that_fails_or_hangs_is_reported(stub, nvidia_smi, monkeypatch)
     assert named(seen(), "driver").level == "problem"
 
 
-@pytest.mark.parametrize("reason", [None, "torch has NCCL 2.28.9, and 2.30 is the first that can."])
-def test_whether_ranks_may_share_a_gpu_is_reported_in_the_plans_words(stub, monkeypatch, reason):
-    monkeypatch.setenv("STUB_GPUS", "1")
-    if reason:
-        monkeypatch.setenv("STUB_CANNOT_SHARE", reason)
-    _, sharing = [finding for finding in seen() if finding.name == "stub_gpu"]
-    can = "several ranks may share a GPU: --backend stub_gpu, and more ranks than GPUs"
-    assert summary(sharing) == (
-        "ok",
-        f"several ranks cannot share a GPU: {reason}" if reason else can,
-        "",
-    )
-
-
 @pytest.mark.parametrize(
     ("value", "level", "text"),
     [

@@ -38,14 +38,8 @@ class Recorder:
     ) -> None:
         """Prepare; nothing is rendered or written before the first step.
 
-        Args:
-            render: an environment's `render`; the first of its frames is recorded.
-            folder: where the videos are put.
-            length: of a clip, in steps; it is shorter where the next begins before.
-            interval: steps from the start of one clip to the start of the next.
-            fps: frames a second.
-            finished: called with the path of each video.
-            name: of a video; {step} stands for the step with which it begins.
+        Length and interval are in steps, from the start of one clip to the start of the next. In
+        the name, {step} stands for a clip's first step. `finished` is called with its path.
         """
         self._render, self._folder, self._finished = render, folder, finished
         self._length, self._interval, self._fps, self._name = length, interval, fps, name
