@@ -40,6 +40,6 @@ def rltrain_provides() -> Iterable[Spec]:
             read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
             checkpoint_keys=frozenset({"epoch", "frame"}),
             # It imports torch's compiler, which asks whether there is a GPU.
-            preload={"cpu": "rltrain_rl_games.preload"},
+            preload={"cpu": "rltrain_rl_games.run.preload"},
         )
     ]
