@@ -10,13 +10,15 @@ from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import (
     BackendSpec,
+    CheckpointFormat,
     GradientSyncSpec,
+    Ignored,
     LauncherSpec,
     LibrarySpec,
     ObserverSpec,
+    OptionSchema,
     Refusal,
     SuiteSpec,
-    Unread,
     WriterSpec,
 )
 from rltrain.types import Iteration, TaskInfo
@@ -90,11 +92,11 @@ def read_checkpoint(path: str, trusted: bool) -> list[str] | str:
     return keys or "it is empty."
 
 
-UNREAD = {
-    "resume": Unread("Give --resume."),
-    "load_run": Unread("Give --resume.", if_typed=True),
-    "folder": Unread("Give --log-root.", if_typed=True),
-    "logger": Unread("Give --writer.", off=("", "console")),
+IGNORED = {
+    "resume": Ignored("Give --resume."),
+    "load_run": Ignored("Give --resume.", if_typed=True),
+    "folder": Ignored("Give --log-root.", if_typed=True),
+    "logger": Ignored("Give --writer.", off=("", "console")),
 }
 
 
@@ -161,15 +163,17 @@ def rltrain_provides():
             frameworks=("numpy",),
             algorithms=("ppo", "sac"),
             default_agent=default_agent,
-            required_keys=("learn.iterations", "model"),
-            option_keys=frozenset({"learn.clip"}),
-            unread=lambda agent: UNREAD,
-            run_keys={
-                "seed": "learn.base_seed",
-                "max_iterations": "learn.iterations",
-                "num_envs": "learn.envs",
-                "checkpoint_interval": "learn.save",
-            },
+            schema=OptionSchema(
+                required=("learn.iterations", "model"),
+                also=frozenset({"learn.clip"}),
+                ignored=lambda agent: IGNORED,
+                run_keys={
+                    "seed": "learn.base_seed",
+                    "max_iterations": "learn.iterations",
+                    "num_envs": "learn.envs",
+                    "checkpoint_interval": "learn.save",
+                },
+            ),
             refuses=(
                 Refusal(
                     "sac on several ranks",
@@ -180,7 +184,6 @@ def rltrain_provides():
             ),
             iteration=iteration,
             scale_mini_batches=scale_mini_batches,
-            read_checkpoint="stub_plugin:read_checkpoint",
-            checkpoint_keys=frozenset({"stub"}),
+            checkpoint=CheckpointFormat("stub_plugin:read_checkpoint", frozenset({"stub"})),
         ),
     ]

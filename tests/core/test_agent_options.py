@@ -11,25 +11,24 @@ from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten, get_dotted, overlaid, set_dotted
 from rltrain.options.agent import load_agent, override_agent, parse_override, resolve_env
 from rltrain.plugins.registry import PluginRecord, Registry
-from rltrain.specs import Keys, LibrarySpec, SuiteSpec, Words
+from rltrain.specs import Choices, Keys, LibrarySpec, OptionSchema, SuiteSpec
 from rltrain.types import TaskInfo
 
 TASK = TaskInfo("Stub-v0", "continuous", options={"gravity": 9.8, "mass": 1.0})
 
 
-def library(name: str, *required: str, **more) -> LibrarySpec:
+def library(name: str, *required: str, **schema) -> LibrarySpec:
     return LibrarySpec(
         name=name,
         factory="nowhere:Nothing",
         frameworks=("numpy",),
         algorithms=("ppo",),
         default_agent=stub_plugin.default_agent,
-        required_keys=required,
-        **more,
+        schema=OptionSchema(required=required, **schema),
     )
 
 
-STUB = library("stub", "learn.iterations", "model", option_keys=frozenset({"learn.clip"}))
+STUB = library("stub", "learn.iterations", "model", also=frozenset({"learn.clip"}))
 OTHER = library("other", "runner.steps", "runner.rate")
 SUITE = SuiteSpec(
     name="some",
@@ -171,7 +170,7 @@ def test_a_section_of_options_is_a_mapping_or_missing(plus, value):
     assert resolve({"learn": {"clip": 0.1}})["learn"]["clip"] == 0.1
 
 
-STRICT = library("strict", "a", same_kinds=True)
+STRICT = library("strict", "a", check_types=True)
 USUAL = {"a": {"rate": 1e-3, "clip": False, "units": [64, 64], "name": "elu", "steps": 16}}
 
 
@@ -224,8 +223,9 @@ def test_values_that_a_library_may_take_pass(key, value):
 
 def with_words(overrides, known=("adam", "sgd"), name="wordy", file="ADAM", **more):
     """Return the options of a file, of a library that has words for optimizers."""
-    words = {key: Words("optimizer", known, any_case=True) for key in ("a.by", "a.all.0", "a.gone")}
-    spec = library(name, "a", words=lambda options: words)
+    optimizers = Choices("optimizer", known, ignore_case=True)
+    choices = dict.fromkeys(("a.by", "a.all.0", "a.gone"), optimizers)
+    spec = library(name, "a", choices=lambda options: choices)
     options = {"a": {"by": file, "all": ["sgd"]}}
     override_agent(options, overrides, spec, "a file", {}, **more)
     return options["a"]

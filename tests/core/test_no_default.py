@@ -27,7 +27,7 @@ def rltrain_provides():
         GradientSyncSpec(name="s2", factory=parts + "StubSync", frameworks=("numpy",)),
         LibrarySpec(
             name="n", factory=parts + "StubLibrary", frameworks=("numpy",), algorithms=("PPO",),
-            default_agent=lambda task, algorithm: {"a": 1}, required_keys=("a",),
+            default_agent=lambda task, algorithm: {"a": 1}, schema=OptionSchema(required=("a",)),
         ),
         SuiteSpec(
             name="numpies", factory=parts + "StubSuite", frameworks=("numpy",),

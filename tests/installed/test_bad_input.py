@@ -159,7 +159,7 @@ def words_in(data) -> list[str]:
 def keys_of(library: LibrarySpec, algorithm: str) -> list[str]:
     """Return the keys of a library's options, with those of whole sections."""
     options, _ = default_options(library, SUITE, TASK, algorithm, "torch")
-    known = library.keys(options).items()
+    known = library.schema.keys(options).items()
     leaves = {key for key, _ in flatten(options)}
     leaves |= {f"{section}.{key}".lstrip(".") for section, each in known for key in each.known}
     return sorted({key[:end] for key in leaves for end in (*_ends(key), len(key))})

@@ -40,7 +40,8 @@ def rltrain_provides():
             for framework in both for device in {devices}
         ),
         LibrarySpec(
-            frameworks=both, algorithms=("PPO",), default_agent=agent, required_keys=("a",), **named
+            frameworks=both, algorithms=("PPO",), default_agent=agent,
+            schema=OptionSchema(required=("a",)), **named,
         ),
         SuiteSpec(frameworks=both, describe=lambda task, env: None, tasks=lambda: [], **named),
         LauncherSpec(frameworks=both, **named),

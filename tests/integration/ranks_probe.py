@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rltrain import hookimpl
 from rltrain.records import Scalars
-from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.specs import LibrarySpec, OptionSchema, SuiteSpec
 from rltrain.types import TaskInfo
 
 FOLDER = "PROBE_FOLDER"
@@ -34,7 +34,7 @@ def rltrain_provides():
             frameworks=("torch", "jax"),
             algorithms=("none",),
             default_agent=lambda task, algorithm: {"averager": {"size": 16}},
-            required_keys=("averager.size",),
+            schema=OptionSchema(required=("averager.size",)),
         ),
         SuiteSpec(
             name="idle",

@@ -8,7 +8,7 @@ from typing import Any
 
 from rltrain import hookimpl
 from rltrain.config import RunConfig
-from rltrain.specs import LibrarySpec, Refusal, Spec
+from rltrain.specs import CheckpointFormat, LibrarySpec, OptionSchema, Refusal, Spec
 from rltrain.types import Iteration, TaskInfo
 
 __all__ = ["keys_in", "rltrain_provides"]
@@ -60,8 +60,9 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("jax",),
             algorithms=("ppo",),
             default_agent=default_agent,
-            required_keys=("steps", "epochs"),
-            run_keys={"max_iterations": "iterations"},
+            schema=OptionSchema(
+                required=("steps", "epochs"), run_keys={"max_iterations": "iterations"}
+            ),
             iteration=lambda config: Iteration(
                 steps=config.agent["steps"], iterations=config.agent["iterations"]
             ),
@@ -73,7 +74,8 @@ def rltrain_provides() -> Iterable[Spec]:
                     "take a task with continuous actions, such as rltrain/CartPoleContinuous-v1.",
                 ),
             ),
-            read_checkpoint="rltrain_jax_ppo.plugin:keys_in",
-            checkpoint_keys=frozenset({"iteration", "leaf_0"}),
+            checkpoint=CheckpointFormat(
+                "rltrain_jax_ppo.plugin:keys_in", frozenset({"iteration", "leaf_0"})
+            ),
         )
     ]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rltrain import hookimpl
-from rltrain.specs import LibrarySpec, Refusal, Spec
+from rltrain.specs import CheckpointFormat, LibrarySpec, OptionSchema, Refusal, Spec
 from rltrain.types import TaskInfo
 from rltrain_sb3.options import OPTION_KEYS
 
@@ -31,12 +31,14 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch",),
             algorithms=("ppo", "a2c"),
             default_agent=_default_agent,
-            required_keys=("policy", "n_steps"),
-            option_keys=OPTION_KEYS,
-            run_keys={"seed": "seed"},
+            schema=OptionSchema(
+                required=("policy", "n_steps"), also=OPTION_KEYS, run_keys={"seed": "seed"}
+            ),
             refuses=_REFUSES,
-            read_checkpoint="rltrain_sb3.checkpoints:names_in",
-            checkpoint_keys=frozenset({"data", "policy.pth", "policy.optimizer.pth"}),
+            checkpoint=CheckpointFormat(
+                "rltrain_sb3.checkpoints:names_in",
+                frozenset({"data", "policy.pth", "policy.optimizer.pth"}),
+            ),
         )
     ]
 

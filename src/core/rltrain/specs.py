@@ -20,18 +20,21 @@ from rltrain.types import Iteration, TaskInfo
 __all__ = [
     "KINDS",
     "BackendSpec",
+    "CheckpointFormat",
     "Checkup",
+    "Choices",
     "ClusterSpec",
     "CommandSpec",
     "GradientSyncSpec",
+    "Ignored",
     "Keys",
     "LauncherSpec",
     "LibrarySpec",
     "ObserverSpec",
+    "OptionSchema",
     "Refusal",
     "Spec",
     "SuiteSpec",
-    "Words",
     "WriterSpec",
     "load_object",
 ]
@@ -167,32 +170,87 @@ class Keys:
     required: Collection[str] = ()
     """Those of them that it cannot do without."""
     open: bool = False
-    """Whether other programs may keep theirs beside these, too: one that is nearly a known key is
-    refused, and any other is mentioned."""
+    """Whether other programs may keep theirs here, too: one that is nearly a known key is refused,
+    and any other is mentioned."""
 
 
 @dataclass(frozen=True)
-class Words:
+class Choices:
     """The words that an option of a library takes."""
 
-    what: str
+    noun: str
     """What each names, such as "optimizer"."""
-    known: Collection[str]
+    allowed: Collection[str]
     """Those that the installed library has. None if that is not known: any word is then taken."""
-    any_case: bool = False
+    ignore_case: bool = False
     """Whether the library takes them in small and capital letters alike."""
 
 
 @dataclass(frozen=True)
-class Unread:
+class Ignored:
     """An option that means something to another program, such as the library's own scripts."""
 
     instead: str
-    """How the same is said here: "Give --writer NAME"."""
+    """The rltrain equivalent: "Give --writer NAME"."""
     off: Collection[Any] = (False, "")
     """Values that mean nothing there either, besides null."""
     if_typed: bool = False
-    """Whether most files have it, with no harm: users are told where they type it themselves."""
+    """Whether most files have it, with no harm: users hear of it where they type it themselves."""
+
+
+def _nothing(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptionSchema:
+    """What a library's options may be, in its own format.
+
+    `keys`, `choices` and `ignored` are given the options of a run. Read what the installed library
+    takes from its sources, which imports nothing: see `rltrain_adapters.sources`.
+    """
+
+    required: tuple[str, ...]
+    """Dotted keys that identify a file in this library's format."""
+    also: frozenset[str] = frozenset()
+    """Dotted keys that may be overridden although the loaded file does not have them, besides those
+    of `keys`."""
+    check_types: bool = False
+    """Whether an option takes only values of its default's kind (a switch, a number, a list), or
+    none: others are then refused before ranks start. Leave it off where a number may be written as
+    text, such as a schedule `lin_3e-4`."""
+    keys: Callable[[Mapping[str, Any]], Mapping[str, Keys]] = _nothing
+    """Return by section the keys that the library takes there; sections are named by dotted keys,
+    and all of the options by "". Other keys in a user's file, and missing ones, are refused."""
+    choices: Callable[[Mapping[str, Any]], Mapping[str, Choices]] = _nothing
+    """Return by dotted key the words that the library takes there. Others are refused."""
+    ignored: Callable[[Mapping[str, Any]], Mapping[str, Ignored]] = _nothing
+    """Return by dotted key the options that have no effect here. Users hear of them, wherever they
+    come from."""
+    is_safe_value: Callable[[str, str], bool] | None = None
+    """Given a dotted key and a text there, whether the library can do no harm with it, although it
+    is more than a word: a class of its own, an expression that only computes. Other text in the
+    options of a run folder is refused without --trust, unless the task's own options have it."""
+    run_keys: Mapping[str, str] = field(default_factory=dict)
+    """Where the library's file keeps options of the run: {"seed": "params.seed"}. Flags come before
+    the file, and the file before rltrain's own default."""
+    restored: Collection[str] = ()
+    """Patterns of dotted keys of numbers that a checkpoint holds too, such as learning rates. What
+    the user gives of these to a resumed run is in `Session.given_anew`: the library keeps it as it
+    loads a checkpoint."""
+
+
+@dataclass(frozen=True)
+class CheckpointFormat:
+    """How to recognize a library's checkpoints."""
+
+    read: str
+    """Import string of a function that takes a path, and whether the user trusts the file. It
+    returns a list of its top-level keys, or one sentence that says why it cannot be read. Unless
+    the file is trusted, it must not run code that the file names: see
+    `rltrain_adapters.unpickling`. It is called in a separate process before ranks are started."""
+    keys: frozenset[str]
+    """Those that each checkpoint of the library has, and others do not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,45 +263,16 @@ class LibrarySpec(Spec):
     frameworks: tuple[str, ...]
     algorithms: tuple[str, ...]
     """The algorithms to choose from; the first is the default."""
+    schema: OptionSchema
+    """What its options may be."""
     default_agent: Callable[[TaskInfo, str], Mapping[str, Any]]
     """Given the task and the algorithm, return agent options in the library's own format."""
     convert_defaults: Mapping[str, Callable[[Mapping[str, Any]], Mapping[str, Any]]] = field(
         default_factory=dict
     )
     """By framework, a function that converts default options, written for the first one, to it."""
-    required_keys: tuple[str, ...]
-    """Dotted keys that identify a file in this library's format."""
     read_file: Callable[[Mapping[str, Any]], Mapping[str, Any]] = dict
     """Return what a user's file holds in the library's format, without other programs' sections."""
-    option_keys: frozenset[str] = frozenset()
-    """Dotted keys that may be overridden although the loaded file does not have them, besides those
-    of `keys`."""
-    same_kinds: bool = False
-    """Whether an option takes only values of its default's kind (a switch, a number, a list), or
-    none: others are then refused before ranks start. Leave it off where a number may be written as
-    text, such as a schedule `lin_3e-4`."""
-    keys: Callable[[Mapping[str, Any]], Mapping[str, Keys]] | None = None
-    """Given the agent's options, return by section the keys that the installed library takes there;
-    sections are named by dotted keys, and all of the options by "". Another key in a user's file,
-    or one that is missing, is refused before ranks start. See `words` on where to read them."""
-    words: Callable[[Mapping[str, Any]], Mapping[str, Words]] | None = None
-    """Given the agent's options, return by dotted key the words that the installed library takes
-    there. Others are refused before ranks start. Read them from the library's sources, which
-    imports nothing: see `rltrain_adapters.sources`."""
-    unread: Callable[[Mapping[str, Any]], Mapping[str, Unread]] | None = None
-    """Given the agent's options, return by dotted key those that have no effect here. Users are
-    told, wherever the options come from."""
-    harmless: Callable[[str, str], bool] | None = None
-    """Given a dotted key and a text there, whether the library can do no harm with it, although it
-    is more than a word: a class of its own, an expression that only computes. Other text in the
-    options of a run folder is refused without --trust, unless the task's own options have it."""
-    run_keys: Mapping[str, str] = field(default_factory=dict)
-    """Where the library's file keeps options of the run: {"seed": "params.seed"}. Flags come before
-    the file, and the file before rltrain's own default."""
-    restored: Collection[str] = ()
-    """Patterns of dotted keys of numbers that a checkpoint holds too, such as learning rates. What
-    the user gives of these to a resumed run is in `Session.given_anew`: the library keeps it as it
-    loads a checkpoint."""
     refuses: tuple[Refusal, ...] = ()
     iteration: Callable[[RunConfig], Iteration] | None = None
     """Given the resolved run, return the size and number of its iterations. Raises `UsageError`,
@@ -252,13 +281,8 @@ class LibrarySpec(Spec):
     """Given all options, the number of environments that they were written for and the number that
     a rank has, return options with the original number of mini-batches, or raise `UsageError` with
     the arithmetic. None if the options set the number of mini-batches, not their size."""
-    read_checkpoint: str | None = None
-    """Import string of a function that takes a path, and whether the user trusts the file. It
-    returns a list of its top-level keys, or one sentence that says why it cannot be read. Unless
-    the file is trusted, it must not run code that the file names: see
-    `rltrain_adapters.unpickling`. It is called in a separate process before ranks are started."""
-    checkpoint_keys: frozenset[str] = frozenset()
-    """Keys that identify a checkpoint of this library."""
+    checkpoint: CheckpointFormat | None = None
+    """Lets a run refuse a file that is none of the library's, before ranks start."""
     preload: Mapping[str, str] = field(default_factory=dict)
     """As `BackendSpec.preload`, by kind of device, such as "cpu"."""
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.files.dotted import MISSING, flatten, get_dotted, set_dotted, texts
 from rltrain.files.yaml import in_short, load_yaml, loaded
 from rltrain.options.agent_checks import (
+    check_choices,
     check_keys,
     check_kinds,
     check_sections,
-    check_words,
     without_effect,
 )
 from rltrain.plugins.registry import Registry
@@ -102,53 +102,44 @@ def override_agent(
     defaults: Mapping[str, Any],
     trained_before: bool = False,
 ) -> list[str]:
-    """Apply the user's overrides to a library's options, and return what to tell of those in vain.
+    """Apply a user's overrides to a library's options; return lines on those without effect.
 
     Options that a run has trained with before are not checked again: it may have been given values
     by +, which its file does not tell.
     """
     added = {key[1:] for key, _ in flatten(overrides) if key.startswith("+")}
-    unread = library.unread(options) if library.unread is not None else {}
+    ignored = library.schema.ignored(options)
     # Copy: a later override may change the value of an earlier one, which belongs to the caller.
     for key, value in flatten(copy.deepcopy(dict(overrides)), known=options):
         if key.startswith("+"):
             set_dotted(options, key[1:], value)
             continue
-        declared = {*library.option_keys, *unread, *_known(options, library)}
+        declared = {*library.schema.also, *ignored, *_known(options, library)}
         if key not in declared and get_dotted(options, key) is MISSING:
             known = {name for name, _ in flatten(options)} | declared
             raise UsageError(
                 f"agent.{key}: no such option in {source}.{_suggest_key(key, known)} To add it, "
                 f"write +agent.{key}=..."
             )
-        if key in unread and not unread[key].if_typed and value not in (None, *unread[key].off):
-            raise UsageError(f"agent.{key}={value}: not read here. {unread[key].instead}")
+        if key in ignored and not ignored[key].if_typed and value not in (None, *ignored[key].off):
+            raise UsageError(f"agent.{key}={value}: not read here. {ignored[key].instead}")
         set_dotted(options, key, value)
     check_sections(options, library, defaults)
     if trained_before:
         return []
-    told = _check(options, library, defaults, added)
+    schema = library.schema
+    unknown = check_keys(options, library, schema.keys(options), added)
+    if schema.check_types:
+        check_kinds(options, defaults, added)
+    check_choices(options, library, schema.choices(options), added)
     typed = {key.removeprefix("+") for key, _ in flatten(overrides)}
-    return [*told, *without_effect(options, unread, typed)]
+    return [*unknown, *without_effect(options, ignored, typed)]
 
 
 def _known(options: Mapping[str, Any], library: LibrarySpec) -> Iterator[str]:
     """Yield the dotted keys that the library takes."""
-    for section, keys in (library.keys(options) if library.keys is not None else {}).items():
+    for section, keys in library.schema.keys(options).items():
         yield from (f"{section}.{key}".lstrip(".") for key in keys.known)
-
-
-def _check(
-    options: Mapping[str, Any], library: LibrarySpec, defaults: Mapping[str, Any], added: Set[str]
-) -> list[str]:
-    """Check what the library declares of its options; return what to tell of unknown ones."""
-    keys = library.keys(options) if library.keys is not None else {}
-    told = check_keys(options, library, keys, added)
-    if library.same_kinds:
-        check_kinds(options, defaults, added)
-    if library.words is not None:
-        check_words(options, library, library.words(options), added)
-    return told
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
@@ -189,7 +180,7 @@ def _suggest_key(key: str, known: set[str]) -> str:
 
 def _missing(file: Mapping[str, Any], library: LibrarySpec) -> list[str]:
     options = library.read_file(file)
-    return [key for key in library.required_keys if get_dotted(options, key) is MISSING]
+    return [key for key in library.schema.required if get_dotted(options, key) is MISSING]
 
 
 def libraries_of(options: Mapping[str, Any], registry: Registry) -> str:
@@ -197,7 +188,7 @@ def libraries_of(options: Mapping[str, Any], registry: Registry) -> str:
     return " or ".join(
         spec.name
         for spec in registry.all(LibrarySpec)
-        if spec.required_keys and not _missing(options, spec)
+        if spec.schema.required and not _missing(options, spec)
     )
 
 

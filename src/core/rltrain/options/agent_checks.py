@@ -9,7 +9,7 @@ from typing import Any
 
 from rltrain.errors import UsageError, suggest
 from rltrain.files.dotted import flatten, get_dotted
-from rltrain.specs import Keys, LibrarySpec, Unread, Words
+from rltrain.specs import Choices, Ignored, Keys, LibrarySpec
 
 _NUMBERS = ("auto", "none")
 """Text in place of a number."""
@@ -23,7 +23,7 @@ def check_sections(
 ) -> None:
     """Check that every section that contains library options is a mapping, or is absent."""
     own = {key for key, _ in flatten(defaults)}
-    for key in sorted({*library.option_keys, *library.required_keys, *own}):
+    for key in sorted({*library.schema.also, *library.schema.required, *own}):
         parts = key.split(".")
         for end in range(1, len(parts)):
             section = ".".join(parts[:end])
@@ -98,11 +98,11 @@ def check_keys(
 
 
 def without_effect(
-    options: Mapping[str, Any], unread: Mapping[str, Unread], typed: Set[str]
+    options: Mapping[str, Any], ignored: Mapping[str, Ignored], typed: Set[str]
 ) -> Iterator[str]:
     """Yield a line on the options that have no effect here, for each way to say the same."""
     found: dict[str, list[str]] = {}
-    for key, each in unread.items():
+    for key, each in ignored.items():
         is_typed = any(f"{name}.".startswith(f"{key}.") for name in typed)
         if get_dotted(options, key, None) not in (None, *each.off) and is_typed >= each.if_typed:
             found.setdefault(each.instead, []).append(f"agent.{key}")
@@ -110,19 +110,22 @@ def without_effect(
         yield f"{', '.join(keys)}: not read here. {instead}"
 
 
-def check_words(
-    options: Mapping[str, Any], library: LibrarySpec, words: Mapping[str, Words], added: Set[str]
+def check_choices(
+    options: Mapping[str, Any],
+    library: LibrarySpec,
+    choices: Mapping[str, Choices],
+    added: Set[str],
 ) -> None:
     """Check that the library has the words in its options, but for those that were added by +."""
-    for key, taken in words.items():
+    for key, taken in choices.items():
         value = get_dotted(options, key, None)
-        if not taken.known or not isinstance(value, str) or _is_added(key, added):
+        if not taken.allowed or not isinstance(value, str) or _is_added(key, added):
             continue
-        given = value.lower() if taken.any_case else value
-        if given not in taken.known:
+        given = value.lower() if taken.ignore_case else value
+        if given not in taken.allowed:
             raise UsageError(
-                f"agent.{key}={value}: {_with_version(library.name)} has no such {taken.what}."
-                f"{suggest(value, taken.known)} It has {', '.join(sorted(taken.known))}. "
+                f"agent.{key}={value}: {_with_version(library.name)} has no such {taken.noun}."
+                f"{suggest(value, taken.allowed)} It has {', '.join(sorted(taken.allowed))}. "
                 f"To give it anyway: +agent.{key}="
             )
 

@@ -141,11 +141,11 @@ def check_checkpoint(
     joins_first = registry.get(BackendSpec, config.backend).joins_first
     in_child = config.distributed and (world is None or joins_first)
     library = registry.get(LibrarySpec, config.library)
-    if library.read_checkpoint is not None:
-        keys = preflight(library.read_checkpoint, path, config.trust, in_child=in_child)
+    if library.checkpoint is not None:
+        keys = preflight(library.checkpoint.read, path, config.trust, in_child=in_child)
         if isinstance(keys, str):
             raise UsageError(f"--checkpoint {path}: {keys}")
-        if missing := sorted(library.checkpoint_keys - set(keys)):
+        if missing := sorted(library.checkpoint.keys - set(keys)):
             others = " or ".join(
                 spec.name
                 for spec in registry.all(LibrarySpec)
@@ -167,7 +167,7 @@ def check_checkpoint(
 
 def recognizes(library: LibrarySpec, path: str, trusted: bool, in_child: bool) -> bool:
     """Return whether a library declares how its checkpoints look, and a file looks so."""
-    if library.read_checkpoint is None or not library.checkpoint_keys:
+    if library.checkpoint is None:
         return False
-    found = preflight(library.read_checkpoint, path, trusted, in_child=in_child)
-    return not isinstance(found, str) and library.checkpoint_keys <= set(found)
+    found = preflight(library.checkpoint.read, path, trusted, in_child=in_child)
+    return not isinstance(found, str) and library.checkpoint.keys <= set(found)

@@ -86,8 +86,8 @@ def load_agent(draft: Draft) -> Draft:
     )
     if run is not None:
         defaults, _ = agents.default_options(library, draft.suite, task, draft.algorithm, framework)
-        check_texts("agent", agent, source, requested.agent, defaults, library.harmless)
-    in_file = get_dotted(agent, library.run_keys.get("num_envs", ""), None)
+        check_texts("agent", agent, source, requested.agent, defaults, library.schema.is_safe_value)
+    in_file = get_dotted(agent, library.schema.run_keys.get("num_envs", ""), None)
     # Most of Isaac Lab's files leave the number to the command line: it is the task's.
     written_for = in_file if isinstance(in_file, int) and in_file > 0 else task.num_envs
     return draft.with_(agent=agent, options_from=source, written_for=written_for)
@@ -113,7 +113,7 @@ def merge_file(draft: Draft) -> Draft:
     given = {name for name, value in draft.options.items() if value is not None}
     agent, overrides = copy.deepcopy(draft.agent), dict(flatten(requested.agent))
     chosen: dict[str, Any] = {}
-    for name, key in library.run_keys.items():
+    for name, key in library.schema.run_keys.items():
         in_file = get_dotted(agent, key, None)
         if name in given:
             value = getattr(requested, name)
@@ -259,7 +259,7 @@ def _given(
     """Return `RunConfig.given`. A run that goes on does not give the file of its folder."""
     own = requested.resume and str(Path(requested.resume, "agent.yaml"))
     in_file = () if requested.agent_config in (None, own) else leaves(agent)
-    keys = {key for key, _ in in_file} - set(library.run_keys.values())
+    keys = {key for key, _ in in_file} - set(library.schema.run_keys.values())
     typed = {key.removeprefix("+"): True for key, _ in leaves(requested.agent)}
     return dict.fromkeys(sorted(keys), False) | typed
 

@@ -70,7 +70,7 @@ def make_session(
     library = registry.get(LibrarySpec, config.library)
     iteration = library.iteration(config) if library.iteration else None
     arrays = arrays_by_framework(registry, config.backend)
-    return RankSession(config, world, plugins, iteration, arrays, library.restored)
+    return RankSession(config, world, plugins, iteration, arrays, library.schema.restored)
 
 
 def train(

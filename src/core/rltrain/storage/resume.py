@@ -132,7 +132,7 @@ def with_kept(
 ) -> RunConfig:
     """Return a run that keeps the run before's `restored` options: numbers, no code.
 
-    What is given `anew` is not among them; see `rltrain.specs.LibrarySpec.restored`.
+    What is given `anew` is not among them; see `rltrain.specs.OptionSchema.restored`.
     """
     agent = copy.deepcopy(dict(config.agent))
     for key, value in leaves(before):

@@ -8,7 +8,7 @@ import pytest
 
 from rltrain.errors import UsageError
 from rltrain.options.agent import default_options
-from rltrain.specs import LibrarySpec, SuiteSpec
+from rltrain.specs import LibrarySpec, OptionSchema, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_adapters import tuned_in
 
@@ -19,7 +19,7 @@ LIBRARY = LibrarySpec(
     frameworks=("torch", "jax"),
     algorithms=("ppo", "sac"),
     default_agent=lambda task, algorithm: {"rate": 1, "words": "of torch"},
-    required_keys=("rate",),
+    schema=OptionSchema(required=("rate",)),
     convert_defaults={"jax": lambda options: {**options, "words": "of jax"}},
 )
 SUITE = SuiteSpec(

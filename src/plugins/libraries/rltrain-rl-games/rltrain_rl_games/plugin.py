@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import LibrarySpec, Spec
+from rltrain.specs import CheckpointFormat, LibrarySpec, OptionSchema, Spec
+from rltrain_rl_games.declare.choices import choices
 from rltrain_rl_games.declare.iteration import iteration, scale_mini_batches
 from rltrain_rl_games.declare.keys import keys
-from rltrain_rl_games.declare.options import RESTORED, default_agent, unread
+from rltrain_rl_games.declare.options import RESTORED, default_agent, ignored
 from rltrain_rl_games.declare.refusals import REFUSALS
-from rltrain_rl_games.declare.words import words
 
 
 @hookimpl
@@ -23,22 +23,25 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch",),
             algorithms=("ppo", "sac"),
             default_agent=default_agent,
-            required_keys=("params.algo.name", "params.config"),
-            same_kinds=True,
-            keys=keys,
-            words=words,
-            unread=unread,
-            run_keys={
-                "seed": "params.seed",
-                "num_envs": "params.config.num_actors",
-                "max_iterations": "params.config.max_epochs",
-            },
-            restored=RESTORED,
+            schema=OptionSchema(
+                required=("params.algo.name", "params.config"),
+                check_types=True,
+                keys=keys,
+                choices=choices,
+                ignored=ignored,
+                run_keys={
+                    "seed": "params.seed",
+                    "num_envs": "params.config.num_actors",
+                    "max_iterations": "params.config.max_epochs",
+                },
+                restored=RESTORED,
+            ),
             refuses=REFUSALS,
             iteration=iteration,
             scale_mini_batches=scale_mini_batches,
-            read_checkpoint="rltrain_torch.checkpoints:top_level_keys",
-            checkpoint_keys=frozenset({"epoch", "frame"}),
+            checkpoint=CheckpointFormat(
+                "rltrain_torch.checkpoints:top_level_keys", frozenset({"epoch", "frame"})
+            ),
             # It imports torch's compiler, which asks whether there is a GPU.
             preload={"cpu": "rltrain_rl_games.run.preload"},
         )

@@ -64,7 +64,7 @@ def test_declaring_imports_no_framework_and_no_library():
 )
 def test_defaults_are_files_of_this_library_and_are_not_refused(task):
     options = SPEC.default_agent(task, "ppo")
-    assert all(get_dotted(options, key, None) for key in SPEC.required_keys)
+    assert all(get_dotted(options, key, None) for key in SPEC.schema.required)
     assert refusals({}, task) == []
 
 

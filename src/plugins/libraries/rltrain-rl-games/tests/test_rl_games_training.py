@@ -24,7 +24,7 @@ def test_trains_and_counts(train, task):
     assert result.iterations == 2
     assert result.frames == 2 * 16 * 32
     assert result.episode_return > 5
-    assert SPEC.checkpoint_keys <= set(torch.load(result.checkpoint, weights_only=False))
+    assert SPEC.checkpoint.keys <= set(torch.load(result.checkpoint, weights_only=False))
 
 
 def test_the_run_folder_is_the_only_place_that_is_written(train, tmp_path, monkeypatch):
@@ -73,7 +73,7 @@ def test_ends_early_at_the_target_and_saves(train):
     result = train(max_iterations=50, num_envs=256, target_return=15.0)
     assert result.solved
     assert result.iterations < 50
-    assert SPEC.checkpoint_keys <= set(torch.load(result.checkpoint, weights_only=False))
+    assert SPEC.checkpoint.keys <= set(torch.load(result.checkpoint, weights_only=False))
 
 
 def test_the_same_seed_repeats_the_run_and_another_does_not(train):

@@ -13,10 +13,10 @@ from rltrain.options import get_dotted, set_dotted
 from rltrain.options.agent import override_agent
 from rltrain.plan.resolve import make_plan
 from rltrain.types import TaskInfo
+from rltrain_rl_games.declare.choices import choices
 from rltrain_rl_games.declare.keys import keys
-from rltrain_rl_games.declare.options import unread
+from rltrain_rl_games.declare.options import ignored
 from rltrain_rl_games.declare.refusals import GROUPS_NETWORK
-from rltrain_rl_games.declare.words import words
 from rltrain_rl_games.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
@@ -44,16 +44,16 @@ def network(**changed):
 
 
 def test_the_words_are_those_of_the_installed_version():
-    found = words(network())
+    found = choices(network())
     layers = NetworkBuilder.BaseNetwork()
     assert found["params.network.mlp.activation"].known == set(layers.activations_factory._builders)
     assert found[f"{CONTINUOUS}.mu_init.name"].known == set(layers.init_factory._builders)
     assert found["params.network.rnn.name"].known == {"identity", "lstm", "gru"}
     assert {"adaptive", "linear"} < found["params.config.lr_schedule"].known
     builder = ModelBuilder()
-    models = words({"params": {"model": {"name": "continuous_a2c_logst"}}})["params.model.name"]
+    models = choices({"params": {"model": {"name": "continuous_a2c_logst"}}})["params.model.name"]
     assert models.known <= set(builder.model_factory._builders)
-    networks = words(network(name="actor_critik"))["params.network.name"].known - {GROUPS_NETWORK}
+    networks = choices(network(name="actor_critik"))["params.network.name"].known - {GROUPS_NETWORK}
     assert networks <= set(builder.get_network_builder().network_factory._builders)
 
 
@@ -77,9 +77,9 @@ def test_a_word_that_rl_games_lacks_is_refused_by_the_plan(key, word, meant):
 
 def test_a_network_of_the_users_own_may_have_any_name_and_words_of_its_own():
     for name in ("my_actor_critic", "actor_critic_2", "transformer", "a2c"):
-        mine = words(network(name=name, mlp={"activation": "mine"}))
+        mine = choices(network(name=name, mlp={"activation": "mine"}))
         assert not [key for key in mine if key.startswith("params.network")]
-        assert "params.model.name" not in words({"params": {"model": {"name": name}}})
+        assert "params.model.name" not in choices({"params": {"model": {"name": name}}})
 
 
 @pytest.mark.parametrize("kind", ["model", "network"])
@@ -175,6 +175,6 @@ def test_options_of_any_shape_are_read():
         {"params": {"network": {"name": [1], "rnn": 1}}},
         {"params": {"model": {"name": 1}}},
     ):
-        words(odd)
+        choices(odd)
         keys(odd)
-        unread(odd)
+        ignored(odd)

@@ -41,7 +41,7 @@ def test_the_plugin_is_light():
 
 def test_what_the_spec_names_exists():
     assert load_object(SPEC.factory)
-    assert load_object(SPEC.read_checkpoint)
+    assert load_object(SPEC.checkpoint.read)
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_defaults_are_complete(file):
     from rltrain.options.agent import override_agent
 
     agent = load_yaml(str(file), "")
-    needed = (*SPEC.required_keys, *SPEC.run_keys.values())
+    needed = (*SPEC.schema.required, *SPEC.schema.run_keys.values())
     assert all(get_dotted(agent, key, None) is not None for key in needed)
     assert override_agent(agent, {}, SPEC, str(file), agent) == []
 
@@ -76,7 +76,7 @@ def test_defaults_are_complete(file):
     ],
 )
 def test_files_of_other_libraries_lack_a_required_key(other):
-    assert any(get_dotted(other, key, None) is None for key in SPEC.required_keys)
+    assert any(get_dotted(other, key, None) is None for key in SPEC.schema.required)
 
 
 def refused(agent, task=POINT, **config) -> list[str]:

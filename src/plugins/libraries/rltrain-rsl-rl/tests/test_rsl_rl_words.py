@@ -10,7 +10,7 @@ from rsl_rl_stubs import small_agent
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
-from rltrain_rsl_rl.declare.words import words
+from rltrain_rsl_rl.declare.choices import choices
 
 OTHERS = {
     "algorithm.optimizer": "adam",
@@ -34,7 +34,7 @@ def with_others(**changed):
 
 
 def test_the_words_are_those_of_the_installed_version():
-    found = words(with_others())
+    found = choices(with_others())
     for word in found["actor.activation"].known:
         assert resolve_nn_activation(word)
     for word in found["algorithm.optimizer"].known:
@@ -79,7 +79,7 @@ def test_words_are_taken_in_any_case_where_rsl_rl_does():
 
 def test_a_class_of_the_users_own_takes_any_word():
     for mine in ("my.models:Mine", "rsl_rl_of_ours.models.Mine"):
-        found = words(with_others(**{"actor.class_name": mine}))
+        found = choices(with_others(**{"actor.class_name": mine}))
         assert not [key for key in found if key in ("actor.activation", "actor.class_name")]
         assert "critic.activation" in found
 
@@ -90,4 +90,4 @@ def test_options_of_any_shape_are_read():
         {"actor": None, "algorithm": []},
         {"actor": {"class_name": [1], "x": 1}, "policy": "x"},
     ):
-        words(odd)
+        choices(odd)

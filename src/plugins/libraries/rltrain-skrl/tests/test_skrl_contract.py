@@ -175,6 +175,6 @@ def test_the_plan_knows_the_defaults_of_the_installed_version():
 
 def test_the_spec_names_what_exists():
     (spec,) = rltrain_provides()
-    for name in (spec.factory, spec.read_checkpoint):
+    for name in (spec.factory, spec.checkpoint.read):
         module, attribute = name.split(":")
         assert hasattr(__import__(module, fromlist=[attribute]), attribute)

@@ -13,9 +13,9 @@ from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.plan.resolve import make_plan
 from rltrain.types import TaskInfo
-from rltrain_skrl.declare.keys import keys, unread
+from rltrain_skrl.declare.choices import choices
+from rltrain_skrl.declare.keys import ignored, keys
 from rltrain_skrl.declare.options import ACTS_IN, ALGORITHMS, default_agent
-from rltrain_skrl.declare.words import words
 from rltrain_skrl.run import bootstrap
 
 POLICY = "models.policy.network.0"
@@ -31,7 +31,7 @@ def test_the_words_are_those_of_the_installed_version(framework):
     bootstrap.import_skrl()
     common = importlib.import_module(f"skrl.utils.model_instantiators.{framework}.common")
     runner = importlib.import_module(f"skrl.utils.runner.{framework}").Runner
-    found = words(small_agent("continuous"))
+    found = choices(small_agent("continuous"))
     for word in found[f"{POLICY}.activations"].known:
         assert common._get_activation_function(word), word
     listed = common._get_activation_function.__doc__.count('- "')
@@ -102,7 +102,7 @@ def test_the_keys_are_those_of_the_installed_version():
         assert found["agent"].known >= {each.name for each in dataclasses.fields(made)}
         for name, kind in ("agent.experiment", ExperimentCfg), ("trainer", SequentialTrainerCfg):
             assert found[name].known >= {each.name for each in dataclasses.fields(kind)}
-        for key in unread(options):
+        for key in ignored(options):
             section, _, name = key.rpartition(".")
             assert name in found[section].known
     assert keys({"agent": {"class": "mine"}}) == {}
@@ -117,7 +117,7 @@ def test_what_is_without_effect_is_answered(capsys):
 
 def test_options_of_any_shape_are_read():
     for odd in ({}, {"models": []}, {"models": {"policy": {"network": ["x"], "class": 1}}}):
-        words(odd)
+        choices(odd)
         keys({"agent": {"class": "PPO"}, **odd})
         keys(odd)
-        unread(odd)
+        ignored(odd)

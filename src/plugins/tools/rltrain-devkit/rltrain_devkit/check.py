@@ -97,7 +97,7 @@ def _wrong(record: PluginRecord, specs: Collection[Spec], registry: Registry) ->
 def _declared(spec: Spec) -> Iterator[str]:
     if not re.fullmatch(r"[A-Za-z0-9][\w-]*", spec.name):
         yield "its name must be a word of letters, digits, '-' and '_', which users type."
-    for name in ("frameworks", "algorithms", "required_keys"):
+    for name in ("frameworks", "algorithms"):
         if not isinstance(value := getattr(spec, name, ()), (tuple, list, set, frozenset)):
             yield f"{name} must be a tuple, such as ({value!r},)."
     if isinstance(spec, LibrarySpec) and not (spec.algorithms and spec.frameworks):

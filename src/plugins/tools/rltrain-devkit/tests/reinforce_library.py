@@ -15,7 +15,7 @@ from rltrain import hookimpl
 from rltrain.errors import StopTraining
 from rltrain.policy import PolicyModule
 from rltrain.records import Scalars
-from rltrain.specs import LibrarySpec, Refusal
+from rltrain.specs import CheckpointFormat, LibrarySpec, OptionSchema, Refusal
 from rltrain.types import ArrayInfo
 from rltrain_adapters.unpickling import load_data
 
@@ -37,7 +37,7 @@ def rltrain_provides():
             frameworks=("torch",),
             algorithms=("reinforce",),
             default_agent=default_agent,
-            required_keys=("reinforce.steps",),
+            schema=OptionSchema(required=("reinforce.steps",)),
             refuses=(
                 Refusal(
                     "discrete actions",
@@ -46,8 +46,10 @@ def rltrain_provides():
                     instead="Take a task with continuous actions.",
                 ),
             ),
-            read_checkpoint=f"{__name__}:top_level_keys",
-            checkpoint_keys=frozenset({"reinforce", "iteration"}),
+            checkpoint=CheckpointFormat(
+                f"{__name__}:top_level_keys",
+                frozenset({"reinforce", "iteration"}),
+            ),
         )
     ]
 

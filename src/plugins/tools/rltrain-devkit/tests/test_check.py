@@ -55,7 +55,10 @@ def parts(methods: str = WRITES, more: str = "") -> str:
     return PARTS.format(methods=methods, more=more)
 
 
-OF_LIBRARY = "factory='stub_parts:StubLibrary', required_keys=(), default_agent=lambda *a: dict()"
+OF_LIBRARY = (
+    "factory='stub_parts:StubLibrary', schema=OptionSchema(required=()), "
+    "default_agent=lambda *a: dict()"
+)
 
 
 def suite(tasks: str = "list", describe: str = "lambda task, env: None") -> str:
@@ -73,7 +76,7 @@ def library(functions: str) -> str:
     """Return a plugin's module with a library of these functions, and the stub's class."""
     return plugin(
         "LibrarySpec(name='mine', frameworks=('numpy',), algorithms=('ppo',), "
-        f"factory='stub_parts:StubLibrary', required_keys=(), {functions})"
+        f"factory='stub_parts:StubLibrary', schema=OptionSchema(required=()), {functions})"
     )
 
 

@@ -50,8 +50,8 @@ WRONG = {
         "imports numpy, torch when plugins are listed",
     ),
     "its defaults lack a required key": Wrong(
-        'required_keys=("reinforce.steps",),',
-        'required_keys=("reinforce.steps", "reinforce.name"),',
+        'required=("reinforce.steps",)',
+        'required=("reinforce.steps", "reinforce.name")',
         "test_the_spec_is_complete",
         "lacks reinforce.name",
     ),
@@ -231,8 +231,8 @@ WRONG = {
         "No checkpoint was saved",
     ),
     "saves what it does not recognize": Wrong(
-        'checkpoint_keys=frozenset({"reinforce", "iteration"}),',
-        'checkpoint_keys=frozenset({"reinforce", "name"}),',
+        'frozenset({"reinforce", "iteration"})',
+        'frozenset({"reinforce", "name"})',
         "test_every_rank_resumes_from_a_checkpoint",
         "lacks name",
     ),

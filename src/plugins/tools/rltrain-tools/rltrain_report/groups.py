@@ -74,7 +74,7 @@ def options_of(run: Run) -> dict[str, Any]:
 def _run_keys(library: str) -> Mapping[str, str]:
     """Return where a library's options repeat those of the run."""
     specs = {spec.name: spec for spec in discover().all(LibrarySpec)}
-    return specs[library].run_keys if library in specs else {}
+    return specs[library].schema.run_keys if library in specs else {}
 
 
 def grouped(runs: Sequence[Run]) -> list[Group]:

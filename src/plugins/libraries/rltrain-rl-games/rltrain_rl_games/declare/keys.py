@@ -11,8 +11,8 @@ from typing import Any
 from rltrain.options import get_dotted
 from rltrain.specs import Keys
 from rltrain_adapters.sources import keys_read
-from rltrain_rl_games.declare.options import ALGORITHMS, CENTRAL, unread
-from rltrain_rl_games.declare.words import is_own_network
+from rltrain_rl_games.declare.choices import is_own_network
+from rltrain_rl_games.declare.options import ALGORITHMS, CENTRAL, ignored
 
 _AGENTS = tuple(
     f"rl_games.{name}"
@@ -40,11 +40,11 @@ _MORE = frozenset({"torch_compile", "type", "convs", "seq_len", "regularizer"})
 
 
 def keys(options: Mapping[str, Any]) -> dict[str, Keys]:
-    """Return rl_games' keys by section; see `LibrarySpec.keys`."""
+    """Return rl_games' keys by section; see `OptionSchema.keys`."""
     read, of_networks = keys_read(*_AGENTS), keys_read(*_NETWORKS) | _MORE
     if not read or get_dotted(options, "params.algo.name", None) not in ALGORITHMS:
         return {}
-    answered = {key.rpartition(".")[2] for key in unread(options)}
+    answered = {key.rpartition(".")[2] for key in ignored(options)}
     config = Keys(read | _MORE | answered, open=True)
     found = {"params": Keys(_OF_FILE | answered, open=True), "params.config": config, **_OWN}
     if get_dotted(options, CENTRAL, None):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.options import get_dotted, load_yaml, overlaid
-from rltrain.specs import Unread
+from rltrain.specs import Ignored
 from rltrain.types import TaskInfo
 from rltrain_adapters import MANY_ENVS
 
@@ -44,18 +44,18 @@ RESTORED = {
 _DEFAULTS = Path(__file__).parent.parent / "defaults"
 
 _RESUME = "A new run starts from --checkpoint PATH; --resume RUN continues a run."
-_FOLDER = Unread(
+_FOLDER = Ignored(
     "The folder of a run is --log-root, and part of its name --run-name.", if_typed=True
 )
-_DEVICE = Unread("Give --device, and --distributed for several.", if_typed=True)
+_DEVICE = Ignored("Give --device, and --distributed for several.", if_typed=True)
 
 _UNREAD = {
-    "load_checkpoint": Unread(_RESUME),
-    "load_path": Unread(_RESUME, if_typed=True),
-    "config.env_config": Unread("Give the task's options as env.KEY=VALUE.", ({},)),
-    "config.env_name": Unread("Give --task.", if_typed=True),
-    "config.player": Unread("Give `rltrain play` and `rltrain evaluate` flags.", if_typed=True),
-    "config.print_stats": Unread("Leave the console out by --writer.", if_typed=True),
+    "load_checkpoint": Ignored(_RESUME),
+    "load_path": Ignored(_RESUME, if_typed=True),
+    "config.env_config": Ignored("Give the task's options as env.KEY=VALUE.", ({},)),
+    "config.env_name": Ignored("Give --task.", if_typed=True),
+    "config.player": Ignored("Give `rltrain play` and `rltrain evaluate` flags.", if_typed=True),
+    "config.print_stats": Ignored("Leave the console out by --writer.", if_typed=True),
     **dict.fromkeys(("config.full_experiment_name", "config.train_dir"), _FOLDER),
     **dict.fromkeys(("config.device", "config.device_name", "config.multi_gpu"), _DEVICE),
 }
@@ -84,19 +84,19 @@ def default_agent(task: TaskInfo, algorithm: str) -> Mapping[str, Any]:
     return overlaid(options, {"params": of_groups})
 
 
-def unread(options: Mapping[str, Any]) -> dict[str, Unread]:
-    """Return the options that rl_games does not read, by key; see `LibrarySpec.unread`."""
+def ignored(options: Mapping[str, Any]) -> dict[str, Ignored]:
+    """Return the options that rl_games does not read, by key; see `OptionSchema.ignored`."""
     found = {f"params.{key}": each for key, each in _UNREAD.items()}
     config = get_dotted(options, "params.config", None)
     if not isinstance(config, Mapping):
         return found
     if get_dotted(options, "params.network.rnn", None) and config.get("seq_length") is None:
-        found["params.config.seq_len"] = Unread(
+        found["params.config.seq_len"] = Ignored(
             "rl_games calls it seq_length today, and without that it trains with sequences of its "
             "default length."
         )
     if config.get("minibatch_size") is not None:
-        found["params.config.minibatch_size_per_env"] = Unread(
+        found["params.config.minibatch_size_per_env"] = Ignored(
             "minibatch_size, which is given too, comes before it. Leave one of the two out."
         )
     return found

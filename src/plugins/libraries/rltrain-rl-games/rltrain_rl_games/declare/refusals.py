@@ -9,8 +9,8 @@ from rltrain.config import RunConfig
 from rltrain.options import get_dotted
 from rltrain.specs import Refusal
 from rltrain.types import TaskInfo
+from rltrain_rl_games.declare.choices import is_registered
 from rltrain_rl_games.declare.options import ALGORITHMS, GROUPS_NETWORK
-from rltrain_rl_games.declare.words import is_registered
 
 _CENTRAL = "config.central_value_config"
 

@@ -12,9 +12,9 @@ from typing import Any
 from rltrain.options import get_dotted
 from rltrain.specs import Keys
 from rltrain_adapters.sources import parameters
+from rltrain_rsl_rl.declare.choices import is_of_rsl_rl
 from rltrain_rsl_rl.declare.older import ADDED_IN, MODELS_OF, NOISE_KEYS, POLICY_KEYS
-from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, MODELS, PPO_NAMES, class_of, unread
-from rltrain_rsl_rl.declare.words import is_of_rsl_rl
+from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, MODELS, PPO_NAMES, class_of, ignored
 
 _STD = "distribution.std_param.data", "distribution.log_std_param.data"
 RESTORED = {
@@ -48,14 +48,14 @@ _OF_FILE = frozenset(
         *("num_steps_per_env", "save_interval", "check_for_nan", "torch_compile_mode"),
         *("algorithm", "obs_groups", "policy", "empirical_normalization", *MODELS),
         # Read by the script that calls rsl_rl's runner.
-        *("seed", "max_iterations", "clip_actions", "init_at_random_ep_len", *unread({})),
+        *("seed", "max_iterations", "clip_actions", "init_at_random_ep_len", *ignored({})),
     }
 )
 """Those of a whole file."""
 
 
 def keys(options: Mapping[str, Any]) -> dict[str, Keys]:
-    """Return rsl_rl's keys by section; see `LibrarySpec.keys`."""
+    """Return rsl_rl's keys by section; see `OptionSchema.keys`."""
     # Other programs have theirs in the same file.
     found = {"": Keys(_OF_FILE, required=("save_interval",), open=True)} | _of_algorithm(options)
     found["obs_groups"] = Keys((*MODELS, "rnd_state"), open=True)

@@ -12,7 +12,7 @@ from typing import Any
 
 from rltrain.errors import UsageError
 from rltrain.options import load_yaml, overlaid
-from rltrain.specs import Unread
+from rltrain.specs import Ignored
 from rltrain.types import TaskInfo
 from rltrain_adapters import MANY_ENVS
 
@@ -68,16 +68,16 @@ _RUNNERS = ("", *(f"{where}{kind}Runner" for where in _WHERE for kind in _KINDS)
 _OFF = ("", False, "tensorboard", {"class_name": "TensorboardLogWriter"})
 
 _UNREAD = {
-    "resume": Unread(_RESUME),
-    **dict.fromkeys(("load_run", "load_checkpoint", "checkpoint"), Unread(_RESUME, if_typed=True)),
-    "logger": Unread(_LOGGER, _OFF),
+    "resume": Ignored(_RESUME),
+    **dict.fromkeys(("load_run", "load_checkpoint", "checkpoint"), Ignored(_RESUME, if_typed=True)),
+    "logger": Ignored(_LOGGER, _OFF),
     **dict.fromkeys(
         ("wandb_project", "wandb_tags", "neptune_project", "upload_model"),
-        Unread(_LOGGER, if_typed=True),
+        Ignored(_LOGGER, if_typed=True),
     ),
-    **dict.fromkeys(("experiment_name", "run_name"), Unread(_FOLDER, if_typed=True)),
-    "device": Unread("Give --device.", if_typed=True),
-    **dict.fromkeys(("class_name", "runner_class_name"), Unread(_RUNNER, _RUNNERS)),
+    **dict.fromkeys(("experiment_name", "run_name"), Ignored(_FOLDER, if_typed=True)),
+    "device": Ignored("Give --device.", if_typed=True),
+    **dict.fromkeys(("class_name", "runner_class_name"), Ignored(_RUNNER, _RUNNERS)),
 }
 
 _RENAMED = {
@@ -123,8 +123,8 @@ def class_of(options: Mapping[str, Any], default: str = "") -> str:
     return name.replace(":", ".").rpartition(".")[2]
 
 
-def is_harmless(key: str, text: str) -> bool:
-    """Return whether nothing is run or read that an option names; see `LibrarySpec.harmless`.
+def is_safe_value(key: str, text: str) -> bool:
+    """Return whether nothing is run or read that an option names; see `OptionSchema.is_safe_value`.
 
     Of classes, that is rsl_rl's own: any other name it would import and call. Which run to load is
     for the scripts of mjlab and Isaac Lab alone.
@@ -177,9 +177,9 @@ def set_observation_groups(
             )
 
 
-def unread(options: Mapping[str, Any]) -> Mapping[str, Unread]:
-    """Return the options that rsl_rl does not read, by key; see `LibrarySpec.unread`."""
+def ignored(options: Mapping[str, Any]) -> Mapping[str, Ignored]:
+    """Return the options that rsl_rl does not read, by key; see `OptionSchema.ignored`."""
     if "actor" not in options or "policy" in options:
         return _UNREAD
-    renamed = {f"policy.{old}": Unread(f"rsl_rl 5: agent.{new}.") for old, new in _RENAMED.items()}
+    renamed = {f"policy.{old}": Ignored(f"rsl_rl 5: agent.{new}.") for old, new in _RENAMED.items()}
     return _UNREAD | renamed

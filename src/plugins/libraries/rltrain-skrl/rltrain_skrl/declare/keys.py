@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.options import get_dotted
-from rltrain.specs import Keys, Unread
+from rltrain.specs import Ignored, Keys
 from rltrain_adapters.sources import parameters
 from rltrain_skrl.declare.options import ALGORITHMS, ON_POLICY
 
@@ -23,20 +23,20 @@ _MODELS = ("categorical", "deterministic", "gaussian", "multicategorical", "mult
 
 _FOLDER = "The folder of a run is --log-root, and part of its name --run-name."
 _UNREAD = {
-    "agent.experiment.directory": Unread(_FOLDER, if_typed=True),
-    "agent.experiment.experiment_name": Unread(_FOLDER, if_typed=True),
-    "agent.experiment.store_separately": Unread("A checkpoint is one file."),
-    "agent.experiment.wandb_kwargs": Unread("Give --writer wandb and wandb.KEY=VALUE.", ({},)),
-    "trainer.class": Unread("The loop is rltrain's own.", ("SequentialTrainer",)),
-    "trainer.headless": Unread("Give --headless.", if_typed=True),
-    "trainer.disable_progressbar": Unread("Progress is the console's.", if_typed=True),
-    "trainer.close_environment_at_exit": Unread("The run closes it.", if_typed=True),
-    "trainer.stochastic_evaluation": Unread("A policy is evaluated without noise.", if_typed=True),
+    "agent.experiment.directory": Ignored(_FOLDER, if_typed=True),
+    "agent.experiment.experiment_name": Ignored(_FOLDER, if_typed=True),
+    "agent.experiment.store_separately": Ignored("A checkpoint is one file."),
+    "agent.experiment.wandb_kwargs": Ignored("Give --writer wandb and wandb.KEY=VALUE.", ({},)),
+    "trainer.class": Ignored("The loop is rltrain's own.", ("SequentialTrainer",)),
+    "trainer.headless": Ignored("Give --headless.", if_typed=True),
+    "trainer.disable_progressbar": Ignored("Progress is the console's.", if_typed=True),
+    "trainer.close_environment_at_exit": Ignored("The run closes it.", if_typed=True),
+    "trainer.stochastic_evaluation": Ignored("A policy is evaluated without noise.", if_typed=True),
 }
 
 
 def keys(options: Mapping[str, Any]) -> dict[str, Keys]:
-    """Return skrl's keys by section; see `LibrarySpec.keys`."""
+    """Return skrl's keys by section; see `OptionSchema.keys`."""
     name = str(get_dotted(options, "agent.class", "")).lower()
     if name not in ALGORITHMS:
         return {}
@@ -62,8 +62,8 @@ def _taken(*made: str) -> set[str]:
     return {key for module, name in each for key in parameters(module, name)}
 
 
-def unread(options: Mapping[str, Any]) -> dict[str, Unread]:
-    """Return options without effect; see `LibrarySpec.unread`."""
-    interval = Unread("Metrics are recorded in every iteration.", if_typed=True)
+def ignored(options: Mapping[str, Any]) -> dict[str, Ignored]:
+    """Return options without effect; see `OptionSchema.ignored`."""
+    interval = Ignored("Metrics are recorded in every iteration.", if_typed=True)
     on_policy = str(get_dotted(options, "agent.class", "")).lower() in ON_POLICY
     return _UNREAD | ({"agent.experiment.write_interval": interval} if on_policy else {})

@@ -42,9 +42,9 @@ class LibraryConformance(CheckpointRules):
         task = next(filter(None, (s.describe(self.task, {}) for s in discover().all(SuiteSpec))))
         for algorithm in spec.algorithms:
             agent = spec.default_agent(task, algorithm)
-            lacking = [key for key in spec.required_keys if get_dotted(agent, key, None) is None]
+            lacking = [key for key in spec.schema.required if get_dotted(agent, key, None) is None]
             assert not lacking, f"default_agent for {algorithm} lacks {', '.join(lacking)}."
-        assert spec.required_keys, "required_keys is empty: it would match any library's file."
+        assert spec.schema.required, "schema.required is empty: it would match any library's file."
         for refusal in spec.refuses:
             parts = (refusal.name, refusal.reason, refusal.instead)
             assert all(parts), f"name, reason or instead is empty in {refusal}."
@@ -152,7 +152,7 @@ class LibraryConformance(CheckpointRules):
         assert recorded == wanted, (
             f"max_iterations was {ITERATIONS}; Scalars were recorded for iterations "
             f"{recorded[:8]}, not {wanted}. If the library used its own option, name it in "
-            "LibrarySpec.run_keys."
+            "OptionSchema.run_keys."
         )
         done = _iterations(ranks)
         assert done == [ITERATIONS] * len(ranks), (

@@ -24,8 +24,8 @@ class CheckpointRules(LibrarySettings):
         ranks = self._ranks()
         assert ranks[0].saved, "No checkpoint was saved: call session.save_checkpoint at the end."
         spec = self._spec()
-        declared = bool(spec.read_checkpoint and spec.checkpoint_keys)
-        assert declared, "The spec lacks read_checkpoint or checkpoint_keys."
+        declared = spec.checkpoint is not None
+        assert declared, "The spec lacks checkpoint=CheckpointFormat(...)."
         path, parameters = ranks[0].saved[-1]
         training = self._trainer().on_ranks(2, checkpoint=path, max_iterations=2 * ITERATIONS)
         training.check()

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.options import flatten, get_dotted
-from rltrain.specs import Words
+from rltrain.specs import Choices
 from rltrain_adapters.sources import compared_with, texts_in
 from rltrain_rsl_rl.declare.older import ADDED_IN
 from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, MODELS, PPO_NAMES
@@ -14,8 +14,8 @@ from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, MODELS, PPO_NAMES
 _UTILS = "rsl_rl.utils.utils"
 
 
-def words(options: Mapping[str, Any]) -> dict[str, Words]:
-    """Return rsl_rl's words by dotted key; see `LibrarySpec.words`."""
+def choices(options: Mapping[str, Any]) -> dict[str, Choices]:
+    """Return rsl_rl's words by dotted key; see `OptionSchema.choices`."""
     kinds = _by_last_part()
     # An algorithm of one's own is refused for that, not for its words.
     known = get_dotted(options, "algorithm.class_name", None) in (*PPO_NAMES, *DISTILLATION_NAMES)
@@ -28,29 +28,29 @@ def words(options: Mapping[str, Any]) -> dict[str, Words]:
     } | _classes(options)
 
 
-def _by_last_part() -> dict[str, Words]:
+def _by_last_part() -> dict[str, Choices]:
     """Return the words of options that have the same name wherever they are."""
-    deviations = Words("std_type", compared_with("rsl_rl.modules.distribution", "std_type"))
+    deviations = Choices("std_type", compared_with("rsl_rl.modules.distribution", "std_type"))
     # Each has one word that rsl_rl does not look for: what it does otherwise.
     schedules = compared_with("rsl_rl.algorithms.ppo", "schedule")
     memories = compared_with("rsl_rl.modules.rnn", "type")
     losses = texts_in("rsl_rl.algorithms.distillation", "loss_fn_dict")
     return {
-        "activation": Words("activation", texts_in(_UTILS, "act_dict"), any_case=True),
-        "optimizer": Words("optimizer", texts_in(_UTILS, "optimizer_dict"), any_case=True),
-        "loss_type": Words("loss", losses),
-        "schedule": Words("schedule", schedules and schedules | {"fixed"}),
-        "rnn_type": Words("rnn_type", memories and memories | {"lstm"}, any_case=True),
+        "activation": Choices("activation", texts_in(_UTILS, "act_dict"), ignore_case=True),
+        "optimizer": Choices("optimizer", texts_in(_UTILS, "optimizer_dict"), ignore_case=True),
+        "loss_type": Choices("loss", losses),
+        "schedule": Choices("schedule", schedules and schedules | {"fixed"}),
+        "rnn_type": Choices("rnn_type", memories and memories | {"lstm"}, ignore_case=True),
         "std_type": deviations,
         "noise_std_type": deviations,
     }
 
 
-def _classes(options: Mapping[str, Any]) -> dict[str, Words]:
+def _classes(options: Mapping[str, Any]) -> dict[str, Choices]:
     """Return the words for classes that are named without a module: rsl_rl's own."""
-    models = Words("model", texts_in("rsl_rl.models", "__all__"))
+    models = Choices("model", texts_in("rsl_rl.models", "__all__"))
     named = texts_in("rsl_rl.modules", "__all__") - {"Distribution"}
-    distributions = Words("distribution", {x for x in named if x.endswith("Distribution")})
+    distributions = Choices("distribution", {x for x in named if x.endswith("Distribution")})
     keys = {f"{model}.class_name": models for model in MODELS}
     keys |= {f"{model}.distribution_cfg.class_name": distributions for model in MODELS}
     return {key: each for key, each in keys.items() if _is_plain(get_dotted(options, key, None))}

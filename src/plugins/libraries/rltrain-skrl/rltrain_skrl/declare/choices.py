@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.options import flatten
-from rltrain.specs import Words
+from rltrain.specs import Choices
 from rltrain_adapters.sources import texts_in
 
-_SCALER = Words("preprocessor", ("RunningStandardScaler", "None"))
-_NOISE = Words("noise", ("GaussianNoise", "OrnsteinUhlenbeckNoise", "None"))
+_SCALER = Choices("preprocessor", ("RunningStandardScaler", "None"))
+_NOISE = Choices("noise", ("GaussianNoise", "OrnsteinUhlenbeckNoise", "None"))
 _CLASSES = {
-    "learning_rate_scheduler": Words("scheduler", ("KLAdaptiveLR", "None")),
+    "learning_rate_scheduler": Choices("scheduler", ("KLAdaptiveLR", "None")),
     **dict.fromkeys((f"{x}_preprocessor" for x in ("observation", "state", "value")), _SCALER),
     **dict.fromkeys(("exploration_noise", "smooth_regularization_noise"), _NOISE),
 }
@@ -26,17 +26,17 @@ _NONE = ("", "None")
 _COMMON = tuple(f"skrl.utils.model_instantiators.{x}.common" for x in ("torch", "jax"))
 
 
-def words(options: Mapping[str, Any]) -> dict[str, Words]:
-    """Return skrl's words by dotted key; see `LibrarySpec.words`.
+def choices(options: Mapping[str, Any]) -> dict[str, Choices]:
+    """Return skrl's words by dotted key; see `OptionSchema.choices`.
 
     skrl itself silently leaves out an activation that it does not have.
     """
     agent = options.get("agent")
     agent = agent if isinstance(agent, Mapping) else {}
     names = frozenset().union(*(texts_in(module, "activations") for module in _COMMON)) - {""}
-    activations = Words("activation", names, any_case=True)
+    activations = Choices("activation", names, ignore_case=True)
     components = texts_in("skrl.utils.runner.torch.runner", "component")
-    models = Words("model", {x for x in components if x.endswith("mixin")}, any_case=True)
+    models = Choices("model", {x for x in components if x.endswith("mixin")}, ignore_case=True)
     # A value with a call is an expression, which the Runner evaluates.
     found = {f"agent.{x}": each for x, each in _CLASSES.items() if "(" not in str(agent.get(x))}
     for key, value in flatten({"models": options.get("models") or {}}):
@@ -78,10 +78,10 @@ def only_computes(key: str, text: str) -> bool:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return all(_is_harmless(node) for node in ast.walk(tree))
+    return all(_is_safe_value(node) for node in ast.walk(tree))
 
 
-def _is_harmless(node: ast.AST) -> bool:
+def _is_safe_value(node: ast.AST) -> bool:
     if isinstance(node, ast.Call):
         named = isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS
         return named and not node.keywords

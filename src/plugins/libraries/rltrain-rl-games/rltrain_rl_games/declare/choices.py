@@ -9,7 +9,7 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from rltrain.options import flatten, get_dotted
-from rltrain.specs import Words
+from rltrain.specs import Choices
 from rltrain_adapters.sources import compared_with, first_arguments, mentions
 from rltrain_rl_games.declare.options import CENTRAL, GROUPS_NETWORK
 
@@ -23,15 +23,15 @@ _CONSTANT = ("None", "none", "identity", "constant", "fixed")
 """What files call a learning rate that stays: any word that rl_games does not check for."""
 
 
-def words(options: Mapping[str, Any]) -> dict[str, Words]:
-    """Return rl_games' words by dotted key; see `LibrarySpec.words`."""
-    found: dict[str, Words] = {}
+def choices(options: Mapping[str, Any]) -> dict[str, Choices]:
+    """Return rl_games' words by dotted key; see `OptionSchema.choices`."""
+    found: dict[str, Choices] = {}
     schedules = compared_with("rl_games.common.a2c_common", "lr_schedule")
     for key in ("params.config.lr_schedule", f"{CENTRAL}.lr_schedule") if schedules else ():
-        found[key] = Words("schedule", schedules.union(_CONSTANT))
+        found[key] = Choices("schedule", schedules.union(_CONSTANT))
     models = _names_of("model")
     if _is_misspelled(get_dotted(options, "params.model.name", None), models):
-        found["params.model.name"] = Words("model", models)
+        found["params.model.name"] = Choices("model", models)
     for where in ("params.network", f"{CENTRAL}.network"):
         network = get_dotted(options, where, None)
         if isinstance(network, Mapping):
@@ -39,23 +39,23 @@ def words(options: Mapping[str, Any]) -> dict[str, Words]:
     return found
 
 
-def _of_network(network: Mapping[str, Any]) -> Iterator[tuple[str, Words]]:
+def _of_network(network: Mapping[str, Any]) -> Iterator[tuple[str, Choices]]:
     """Yield the words of one of rl_games' networks; a network of the user's may take others."""
     name, known = str(network.get("name")), _names_of("network") | {GROUPS_NETWORK}
     if _is_misspelled(name, known):
-        yield "name", Words("network", known)
+        yield "name", Choices("network", known)
     if name not in known:
         return
-    activations = Words(
+    activations = Choices(
         "activation", first_arguments(_LAYERS, "activations_factory.register_builder")
     )
-    initializers = Words("initializer", first_arguments(_LAYERS, "init_factory.register_builder"))
+    initializers = Choices("initializer", first_arguments(_LAYERS, "init_factory.register_builder"))
     for key, _ in flatten(network):
         if key.endswith("activation"):
             yield key, activations
         elif key.endswith(("initializer.name", "_init.name")):
             yield key, initializers
-    yield "rnn.name", Words("recurrent layer", compared_with(_LAYERS, "name"))
+    yield "rnn.name", Choices("recurrent layer", compared_with(_LAYERS, "name"))
 
 
 def is_own_network(name: Any) -> bool:
