@@ -17,7 +17,7 @@ from rltrain.types import TaskInfo
 TASK = TaskInfo("Stub-v0", "continuous", options={"gravity": 9.8, "mass": 1.0})
 
 
-def library(name: str, *required: str, **schema) -> LibrarySpec:
+def library(name: str, *required: str, read_file=dict, **schema) -> LibrarySpec:
     return LibrarySpec(
         name=name,
         factory="nowhere:Nothing",
@@ -25,6 +25,7 @@ def library(name: str, *required: str, **schema) -> LibrarySpec:
         algorithms=("ppo",),
         default_agent=stub_plugin.default_agent,
         schema=OptionSchema(required=required, **schema),
+        read_file=read_file,
     )
 
 

@@ -35,20 +35,20 @@ def with_others(**changed):
 
 def test_the_words_are_those_of_the_installed_version():
     found = choices(with_others())
-    for word in found["actor.activation"].known:
+    for word in found["actor.activation"].allowed:
         assert resolve_nn_activation(word)
-    for word in found["algorithm.optimizer"].known:
+    for word in found["algorithm.optimizer"].allowed:
         assert resolve_optimizer(word)
     with pytest.raises(ValueError, match="Valid activations are: ") as told:
         resolve_nn_activation("none such")
-    assert all(repr(word) in str(told.value) for word in found["actor.activation"].known)
-    assert str(told.value).count("', '") == len(found["actor.activation"].known) - 1
-    assert {"adam", "sgd"} < found["algorithm.optimizer"].known
-    assert found["actor.class_name"].known == set(rsl_rl.models.__all__)
-    distributions = found["actor.distribution_cfg.class_name"].known
+    assert all(repr(word) in str(told.value) for word in found["actor.activation"].allowed)
+    assert str(told.value).count("', '") == len(found["actor.activation"].allowed) - 1
+    assert {"adam", "sgd"} < found["algorithm.optimizer"].allowed
+    assert found["actor.class_name"].allowed == set(rsl_rl.models.__all__)
+    distributions = found["actor.distribution_cfg.class_name"].allowed
     assert "GaussianDistribution" in distributions
     assert all(issubclass(getattr(rsl_rl.modules, x), object) for x in distributions)
-    assert found["actor.distribution_cfg.std_type"].known == {"scalar", "log"}
+    assert found["actor.distribution_cfg.std_type"].allowed == {"scalar", "log"}
     assert found["policy.noise_std_type"].known == {"scalar", "log"}
     assert found["algorithm.schedule"].known == {"adaptive", "fixed"}
     assert found["algorithm.loss_type"].known == {"mse", "huber"}

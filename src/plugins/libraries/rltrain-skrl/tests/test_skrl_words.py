@@ -32,11 +32,11 @@ def test_the_words_are_those_of_the_installed_version(framework):
     common = importlib.import_module(f"skrl.utils.model_instantiators.{framework}.common")
     runner = importlib.import_module(f"skrl.utils.runner.{framework}").Runner
     found = choices(small_agent("continuous"))
-    for word in found[f"{POLICY}.activations"].known:
+    for word in found[f"{POLICY}.activations"].allowed:
         assert common._get_activation_function(word), word
     listed = common._get_activation_function.__doc__.count('- "')
-    assert len(found[f"{POLICY}.activations"].known) == listed
-    for word in found["models.policy.class"].known - {"multivariategaussianmixin"}:
+    assert len(found[f"{POLICY}.activations"].allowed) == listed
+    for word in found["models.policy.class"].allowed - {"multivariategaussianmixin"}:
         assert runner._component(None, word)  # That one, jax does not have.
 
 
