@@ -216,7 +216,7 @@ def test_variables_that_are_no_numbers_are_shown(environ):
         ({**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "-3"}, "are not valid rank numbers"),
         ({**AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX": "-1"}, "are not valid rank numbers"),
         ({**TRAIN_JOB, "PET_NNODES": "1:4"}, "PET_NNODES=1:4.*are torchrun's: torchrun -m rltrain"),
-        (without(TRAIN_JOB, "PET_NODE_RANK"), r"PET_NODE_RANK \(not set\): rltrain cannot tell"),
+        (without(TRAIN_JOB, "PET_NODE_RANK"), r"PET_NODE_RANK \(not set\): it is unknown"),
     ],
 )
 def test_incomplete_or_contradictory_variables_are_shown(environ, message):

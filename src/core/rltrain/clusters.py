@@ -1,6 +1,6 @@
 """What a cluster's environment variables say of this process.
 
-A cluster is whatever started it: torchrun, mpirun, a scheduler. `ClusterSpec.find` returns one of
+A cluster is what started it: torchrun, mpirun, a scheduler. `ClusterSpec.find` returns one of
 the two classes below, or None.
 """
 

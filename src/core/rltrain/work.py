@@ -1,4 +1,4 @@
-"""Work that several ranks share, whatever it is: an evaluation, a check. For commands."""
+"""Work that several ranks share, such as an evaluation or a check. For commands."""
 
 from __future__ import annotations
 

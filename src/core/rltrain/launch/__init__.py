@@ -72,7 +72,7 @@ _meetings = 0
 def begin_meeting() -> None:
     """Note that this process begins to meet the others of a run, or has met them.
 
-    Until then they are told why it does not start: see `rltrain.specs.LauncherSpec.refuse`.
+    Until then they learn why it does not start by `rltrain.specs.LauncherSpec.refuse`.
     """
     global _meetings
     _meetings += 1

@@ -63,7 +63,7 @@ def preflight(path: str, *arguments: Any, in_child: bool) -> Any:
 def environments_are_made_here() -> bool:
     """Return whether this process will make the environments of the run that is being planned.
 
-    For `SuiteSpec.describe`: what it imports and starts to look at a task is then not lost. A
+    For `SuiteSpec.describe`: what it imports and starts to describe a task is then not lost. A
     process that starts ranks should import no simulator, which could use memory of their GPUs.
     """
     return _HERE.get()

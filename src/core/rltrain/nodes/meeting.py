@@ -150,7 +150,7 @@ class _Meeting:
         return [line for line in self._lines.values() if line.other is not None]
 
     def _hear(self, line: Line) -> None:
-        """Take what somebody has sent: a member sends who it is, once."""
+        """Take what has come: a member introduces itself, once."""
         try:
             line.read()
             for hello in line.messages():

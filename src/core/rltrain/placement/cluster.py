@@ -82,7 +82,7 @@ def join(
 ) -> tuple[RunOptions, World | None]:
     """Return the options with what the cluster adds, and this rank if it joins.
 
-    Flags come first: a task that is told to start ranks is a node, and nodes that the user has
+    Flags come first: a task that has to start ranks is a node, and nodes that the user has
     counted and numbered are believed.
     """
     if found is None:

@@ -47,7 +47,7 @@ def _kubeflow(environ: Mapping[str, str]) -> StartedNode | None:
     names = ("PET_NNODES", "PET_NODE_RANK")
     if ":" in count or not environ.get("PET_NODE_RANK"):
         raise UsageError(
-            f"{shown(environ, names)}: rltrain cannot tell which node this is. Nodes that number "
+            f"{shown(environ, names)}: it is unknown which node this is. Nodes that number "
             "themselves are torchrun's: torchrun -m rltrain ..."
         )
     host = environ.get("PET_MASTER_ADDR") or environ.get("MASTER_ADDR")

@@ -10,7 +10,7 @@ import yaml
 
 from rltrain.cli.main import main
 
-sys.path.insert(0, str(Path(__file__).parent))  # Makes the helpers beside the tests importable.
+sys.path.insert(0, str(Path(__file__).parent))  # Makes the helpers next to the tests importable.
 
 
 @pytest.fixture

@@ -176,7 +176,7 @@ def test_pods_are_started_again_and_the_run_goes_on(manifest):
     named = f"{GPUS} --run-name mine --join-timeout 60"
     words = pods_of(manifest("jobset", named, *RUNS_KEPT, "--restarts", "5"))[0].words
     assert words == ["rltrain", *named.split(), "--log-root", "/runs", "--auto-resume"]
-    # What was learned is lost with a pod, or nobody wants it.
+    # What was learned is lost with a pod, or it is not wanted.
     for more in ((), (*RUNS_KEPT, "--restarts", "0")):
         written = manifest("pytorchjob", GPUS, *more)
         assert policies(written) == ({"Never"}, [0])
