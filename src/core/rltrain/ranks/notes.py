@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+
+_harmless = partial(contextlib.suppress, OSError)
+"""Where the folder may have been removed while the run trains."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +25,7 @@ class Notes:
 
     def set_training(self) -> None:
         """Note that training starts."""
-        with contextlib.suppress(OSError):  # The folder was removed.
+        with _harmless():
             (self.folder / "training").touch()
 
     @property
@@ -39,7 +43,8 @@ class Notes:
 
     def set_done(self, rank: int) -> None:
         """Note that a rank of this node has done its work."""
-        (self.folder / f"done_{rank}").touch()
+        with _harmless():
+            (self.folder / f"done_{rank}").touch()
 
     def done(self) -> set[int]:
         """Return the ranks that have."""
@@ -47,7 +52,8 @@ class Notes:
 
     def set_run_dir(self, path: Path) -> None:
         """Note the run folder. Each rank does; ranks that are started again may have a new one."""
-        (self.folder / "run_dir").write_text(str(path))
+        with _harmless():
+            (self.folder / "run_dir").write_text(str(path))
 
     def run_dir(self) -> str:
         """Return the run folder; "" if the ranks failed before they had one."""
