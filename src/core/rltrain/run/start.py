@@ -117,7 +117,7 @@ class NodeWork:
     folder: str
     """Where it was typed: relative paths start there."""
     path: tuple[str, ...]
-    """Where it finds modules: what a script gives may be beside it."""
+    """Where it finds modules: what a script gives may be next to it."""
 
     def __call__(self, of_node: Mapping[str, Any] = MappingProxyType({})) -> TrainResult:
         """Plan the node's part, with the options that are its own, and start it."""
