@@ -16,9 +16,9 @@ from typing import Any, Literal
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.files.disk import whole
 from rltrain.files.secrets.hiding import hide_in_text
+from rltrain.ranks.folders import Notes
+from rltrain.ranks.guarded import NO_GUARD, UNGUARDED
 from rltrain.ranks.logs import older
-from rltrain.ranks.notes import Notes
-from rltrain.ranks.processes import NO_GUARD, UNGUARDED
 from rltrain.ranks.pulse import read_pulses
 
 Kind = Literal["usage", "error", "peer_lost", "hang"]

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
-from rltrain.ranks.folders import private_folder
-from rltrain.ranks.notes import Notes
+from rltrain.ranks.folders import Notes, private_folder
 from rltrain.storage.run import STORY, Run
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
