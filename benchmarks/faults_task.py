@@ -70,9 +70,6 @@ class Around(gymnasium.Env):  # type: ignore[misc]
         return self.observation_space.sample(), 1.0, False, self._now == 20, {}
 
     def _late(self) -> None:
-        if HOW == "server stopped, rank killed":
-            os.kill(_server(), signal.SIGSTOP)
-            os.kill(os.getpid(), signal.SIGKILL)
         if HOW == "server killed":
             os.kill(_server(), signal.SIGKILL)
         if HOW == "rank killed, its helper lives":

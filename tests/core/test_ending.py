@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from rltrain import train
-from rltrain.ranks.notes import Notes
+from rltrain.ranks.folders import Notes
 from rltrain.ranks.signals import Requests, ask_to_end
 from rltrain.run.worker import run_here
 from rltrain.testing import make_config

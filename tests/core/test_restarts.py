@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -85,6 +86,29 @@ def test_ranks_go_on_from_the_newest_checkpoint_in_the_same_folder(tmp_path, cap
         "then": "continuing from checkpoints/4.txt (iteration 4)",
     }
     assert second["error"] == "Rank 0 failed with X: y"
+
+
+def test_ranks_continue_in_the_same_folder_after_temporary_files_were_removed(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    attempts = Attempts(tmp_path / "run", ([2], killed(3)), (None, killed()), ([4], None))
+
+    def attempt(config, notes):
+        try:
+            return attempts(config, notes)
+        except RankFailed:
+            shutil.rmtree(tmp_path / "tmp", ignore_errors=True)
+            raise
+
+    config = make_config(distributed=True, max_restarts=3)
+    assert with_restarts(config, None, attempt) == DONE
+    run = str(tmp_path / "run")
+    assert [config.run_dir for config in attempts.configs] == [None, run, run]
+    assert [each["then"] for each in attempts.story] == [
+        "continuing from checkpoints/2.txt (iteration 2)",
+        "continuing from checkpoints/2.txt (iteration 2)",
+    ]
 
 
 def test_without_a_checkpoint_they_start_where_the_run_did(tmp_path, capsys):

@@ -22,7 +22,7 @@ from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageEr
 from rltrain.hookspecs import hookimpl
 from rltrain.metrics.environment import CountedEnv
 from rltrain.plugins.manager import RunPlugins
-from rltrain.ranks.notes import Notes
+from rltrain.ranks.folders import Notes
 from rltrain.ranks.signals import ask_to_end
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
 from rltrain.run.session import RankSession

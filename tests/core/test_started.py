@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rltrain.ranks.processes import NO_GUARD, UNGUARDED
+from rltrain.ranks.guarded import NO_GUARD, UNGUARDED
 
 SCRIPT = """
 import multiprocessing, sys, rltrain

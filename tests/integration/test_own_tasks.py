@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from rltrain.ranks.processes import NO_GUARD
+from rltrain.ranks.guarded import NO_GUARD
 
 pytestmark = pytest.mark.slow
 

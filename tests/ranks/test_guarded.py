@@ -10,6 +10,8 @@ import time
 
 import pytest
 
+from rltrain.__main__ import main
+
 HEAD = """
 import atexit, ctypes, os, signal, sys, threading, time
 from rltrain.ranks.guarded import guarded
@@ -209,6 +211,13 @@ def test_the_command_that_only_prints_ends_as_ever(words, status):
     )
     assert run.returncode == status
     assert "before its work was done" not in run.stderr
+
+
+@pytest.mark.parametrize("words", [["--help"], ["version"], ["plugins"]])
+def test_a_command_that_only_prints_needs_no_other_process(words, monkeypatch, capsys):
+    monkeypatch.setattr(os, "fork", lambda: pytest.fail("it forks"))
+    monkeypatch.setattr(sys, "argv", ["rltrain", *words])
+    assert main() == 0
 
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])

@@ -7,8 +7,8 @@ import signal
 import pytest
 
 from rltrain.errors import RankFailed, UsageError
-from rltrain.ranks.notes import Notes
-from rltrain.ranks.processes import NO_GUARD, UNGUARDED
+from rltrain.ranks.folders import Notes
+from rltrain.ranks.guarded import NO_GUARD, UNGUARDED
 from rltrain.ranks.pulse import PulseWriter, pulse_file
 from rltrain.ranks.reports import (
     LOG_LINES,

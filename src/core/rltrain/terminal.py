@@ -72,7 +72,7 @@ def plain_stream(stream: TextIO) -> TextIO:
 
 
 def raw(stream: TextIO) -> TextIO:
-    """Return the stream below a plain one: for what draws, and for programs of the user."""
+    """Return the stream below a plain one: for what renders, and for programs of the user."""
     return stream.raw if isinstance(stream, _PlainStream) else stream
 
 

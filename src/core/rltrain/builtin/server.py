@@ -34,9 +34,9 @@ def serve(
     config: Placement,
     reports: str,
 ) -> None:
-    """Fork the ranks, and tell the launcher, by its process ID, of each that has started or ended.
+    """Fork the ranks, and send the launcher, by its process ID, each that has started or ended.
 
-    What is told is its number and process ID; then its number, exit status, and a list with its
+    What is sent is its number and process ID; then its number, exit status, and a list with its
     result, or None if there is none.
     """
     end_with_parent()

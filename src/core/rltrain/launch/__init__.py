@@ -7,7 +7,7 @@ internal.
 from rltrain.files.disk import PARTIAL, whole
 from rltrain.launch.preflight import environments_are_made_here
 from rltrain.ranks.devices import make_room, rank_device
-from rltrain.ranks.folders import private_folder, shared_folder
+from rltrain.ranks.folders import Notes, private_folder, shared_folder
 from rltrain.ranks.guarded import end_with_parent
 from rltrain.ranks.logs import RankLog, console_stream, say, view_file
 from rltrain.ranks.machine import (
@@ -17,7 +17,6 @@ from rltrain.ranks.machine import (
     cores_of_rank,
     own_address,
 )
-from rltrain.ranks.notes import Notes
 from rltrain.ranks.reports import failure, make_report, ranks_done, write_report
 from rltrain.ranks.signals import (
     OF_SCHEDULERS,

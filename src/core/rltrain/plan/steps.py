@@ -24,6 +24,7 @@ from rltrain.plan.draft import Draft
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
 from rltrain.plugins.registry import Registry, discover
+from rltrain.ranks.hangs import bounded
 from rltrain.specs import GradientSyncSpec, LauncherSpec, LibrarySpec, ObserverSpec, WriterSpec
 from rltrain.storage.run_options import check_texts, read_file, run_folder_of
 from rltrain.types import TaskInfo, World
@@ -56,7 +57,7 @@ def place_ranks(draft: Draft) -> Draft:
 def find_task(draft: Draft) -> Draft:
     """Find the suite that has the task."""
     requested = draft.requested
-    with made_here(draft.world is not None):
+    with bounded(requested.hang_timeout), made_here(draft.world is not None):
         env = agents.nested_env(requested.env)
         suite, task = choices.find_task(requested.task, env, requested.suite, draft.registry)
     return draft.with_(suite=suite, task=task)

@@ -69,9 +69,6 @@ def rank_device(
 
     If only one is visible, every rank uses index 0: schedulers can show each rank only its own GPU.
     `instead` says in the error message how ranks can share GPUs.
-
-    Raises:
-        UsageError: there are fewer devices than ranks on this node.
     """
     if kind == "cpu":
         return "cpu"

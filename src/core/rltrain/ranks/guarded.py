@@ -2,13 +2,14 @@
 
 What works imports simulators, libraries and plugins. Any of these can end its process with any
 status, at any time: by `os._exit`, at exit, in C code. Only what another process heard before is
-certain.
+certain. The last functions are for processes that multiprocessing starts.
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
+import multiprocessing
 import os
 import signal
 import sys
@@ -18,8 +19,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from rltrain.errors import UsageError
 from rltrain.ranks.logs import flush
 from rltrain.ranks.signals import REQUESTS, is_free, status_of
+from rltrain.ranks.world import SAFE_PATH
 
 _TO_EXIT = 30.0
 """Seconds that a process has to end once its work is done: threads, and exit handlers."""
@@ -33,6 +36,13 @@ _TO_STOP = 2.0
 _BY_TERMINAL = 128
 """SI_KERNEL: the terminal has sent a signal, to the process that works as well. Not so SIGHUP, if
 this one is the session's leader."""
+
+NO_GUARD = (
+    "rltrain.train: processes that a script starts import it, and it calls rltrain.train again. "
+    'Call it under `if __name__ == "__main__":`.'
+)
+UNGUARDED = os.EX_CONFIG
+"""The exit status of a rank that could not import the script, because of that."""
 
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 """In Linux's prctl.h."""
@@ -201,3 +211,27 @@ def _helpers() -> dict[int, str]:
 def _say(text: str) -> None:
     with contextlib.suppress(OSError):
         os.write(2, f"rltrain: {text}\n".encode())
+
+
+def refuse_in_import(distributed: bool) -> None:
+    """Refuse to train while multiprocessing imports the script that started this process.
+
+    If ranks are to be started, this process is one of them, and ends here: the launcher says why,
+    once for all ranks.
+    """
+    # multiprocessing asks the same, to refuse processes that such an import would start.
+    if getattr(multiprocessing.current_process(), "_inheriting", False):
+        if distributed:
+            os._exit(UNGUARDED)
+        raise UsageError(NO_GUARD)
+
+
+def free_start_method() -> None:
+    """Let a task start processes in a rank as it does alone: by that method, and with that path.
+
+    multiprocessing fixes it in each process that it starts, as the one that started that process:
+    the task could set no other, and what it starts would have to be pickled.
+    """
+    if (SAFE_PATH[0], os.environ.get(SAFE_PATH[0])) == SAFE_PATH:
+        del os.environ[SAFE_PATH[0]]
+    multiprocessing.set_start_method(None, force=True)

@@ -7,6 +7,7 @@ those of its machine.
 from __future__ import annotations
 
 import contextlib
+import faulthandler
 import os
 import shutil
 import socket
@@ -185,6 +186,21 @@ def _is_busy(before: Process | None, now: Process | None, seconds: float) -> boo
     if before is None or now is None:
         return False
     return before.state == now.state == "R" or now.seconds - before.seconds > _BUSY * seconds
+
+
+@contextlib.contextmanager
+def bounded(given: Mapping[str, float] | None) -> Iterator[None]:
+    """End this process, with its stacks, if it stays in the context for longer than `start` says.
+
+    So ends what a user's code does before there is a rank to watch.
+    """
+    seconds = Patience(given).seconds(Pulse(0, 0, 0, 0, 0, "starting", waiting=False, call=""))
+    if seconds < float("inf"):
+        faulthandler.dump_traceback_later(seconds, exit=True, file=2)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def machine() -> str:

@@ -31,7 +31,7 @@ _folder: Path | None = None
 
 
 class LossyFile(io.FileIO):
-    """Loses what cannot be written, because nobody reads it (`| head`) or a disk is full.
+    """Loses what cannot be written, because no one reads it (`| head`) or a disk is full.
 
     A print in a library must not raise because of that. `reason` is why a disk did not take it.
     """
@@ -111,9 +111,8 @@ def console_stream() -> TextIO:
 def view_file(folder: Path | None = None) -> Path | None:
     """Return the file with lines for a view on the terminal; it exists while there is one.
 
-    The view, in rank 0, shows them above itself: on the terminal they would be overwritten. A line
-    can come from the launcher, or from another rank. `folder` is where ranks report, for a process
-    that is no rank; without it, the result is None there.
+    The view, in rank 0, shows lines of the launcher and of other ranks above itself: on the
+    terminal they would be overwritten. A process that is no rank gives the folder of the reports.
     """
     folder = folder or _folder
     return folder and folder / "view"
@@ -165,7 +164,10 @@ class RankLog:
         flush(*self._streams)
         self._saved = [os.dup(1), os.dup(2)]
         if _console is None:
-            _console = plain_stream(_terminal(raw(sys.stdout)))
+            stdout = raw(sys.stdout)
+            if (descriptor := _descriptor_of(stdout)) in (1, 2):  # 2: stdout is for JSON only.
+                stdout = as_text(LossyFile(os.dup(descriptor)))
+            _console = plain_stream(stdout)
         # Libraries keep the stream: when the log is another file, only the descriptors change.
         self._stream = sys.stdout = sys.stderr = as_text(LossyFile(1, closefd=False))
         self._redirect()
@@ -230,19 +232,18 @@ class RankLog:
     def copy_console(self, path: Path) -> None:
         """Write to a file, too, what this rank shows to the user."""
         global _console
-        _console = plain_stream(cast(TextIO, _Both(raw(console_stream()), path)))
+        both = _Both(raw(console_stream()), as_text(LossyFile(_open(path))))
+        _console = plain_stream(cast(TextIO, both))
 
 
 class _Both(io.TextIOBase):
-    """Writes to a stream, and to a file."""
+    """Writes to two streams."""
 
-    def __init__(self, stream: TextIO, path: Path) -> None:
-        self._streams = stream, as_text(LossyFile(_open(path)))
+    def __init__(self, *streams: TextIO) -> None:
+        self._streams = streams
 
     def write(self, text: str) -> int:
-        for stream in self._streams:
-            stream.write(text)
-        return len(text)
+        return max(stream.write(text) for stream in self._streams)
 
     def flush(self) -> None:
         flush(*self._streams)
@@ -250,13 +251,6 @@ class _Both(io.TextIOBase):
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
-
-
-def _terminal(stdout: TextIO) -> TextIO:
-    """Return a stream that still reaches what stdout reached, once descriptors are the log."""
-    descriptor = _descriptor_of(stdout)
-    # It is 2 where only JSON may be on stdout.
-    return as_text(LossyFile(os.dup(descriptor))) if descriptor in (1, 2) else stdout
 
 
 class _Echo:

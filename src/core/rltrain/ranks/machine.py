@@ -59,7 +59,7 @@ def bind_cores(world: World) -> None:
     """Keep this thread, and those that it starts later, on this rank's part of the node's cores.
 
     Ranks that wait for each other many times a second otherwise often wake up on one core. Call it
-    when the process group is there: gloo's own threads must be free to run beside this one, or an
+    when the process group is there: gloo's own threads must be free to run next to this one, or an
     average of a megabyte takes several times as long on a single core (benchmarks/sync.py).
 
     It does nothing if the user has chosen by OMP_PROC_BIND, if mpiexec or the like has already done
@@ -113,7 +113,7 @@ def keep_freed_memory() -> None:
 
 def wait_for_host(host: str, timeout: float) -> None:
     """Wait until this machine can resolve a name: a cluster's DNS may lag behind its nodes."""
-    deadline, told = time.monotonic() + timeout, False
+    deadline, said = time.monotonic() + timeout, False
     while True:
         try:
             socket.getaddrinfo(host, None)
@@ -124,19 +124,16 @@ def wait_for_host(host: str, timeout: float) -> None:
                 raise UsageError(
                     f"{text}: {error}. Give its address with --master-addr, or correct the name."
                 ) from error
-            if not told:
+            if not said:
                 print(f"{text}; it waits up to {timeout:g} s (--join-timeout)", file=sys.stderr)
-            told = True
+            said = True
         time.sleep(1.0)
 
 
 def address_towards(host: str) -> str | None:
     """Return the address of this machine from which a packet to `host` would come.
 
-    It sends no packet: connecting a UDP socket only looks up the route.
-
-    Returns:
-        The address, such as "127.0.0.1" or "fd00::2"; None if there is no route.
+    It sends no packet: connecting a UDP socket only looks up the route. None if there is none.
     """
     try:
         family, kind, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]

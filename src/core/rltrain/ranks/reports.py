@@ -16,9 +16,9 @@ from typing import Any, Literal
 from rltrain.errors import PeerLost, RankFailed, RltrainError, UsageError
 from rltrain.files.disk import whole
 from rltrain.files.secrets import hide_in_text
+from rltrain.ranks.folders import Notes
+from rltrain.ranks.guarded import NO_GUARD, UNGUARDED
 from rltrain.ranks.logs import older
-from rltrain.ranks.notes import Notes
-from rltrain.ranks.processes import NO_GUARD, UNGUARDED
 from rltrain.ranks.pulse import read_pulses
 
 Kind = Literal["usage", "error", "peer_lost", "hang"]
@@ -114,13 +114,10 @@ def log_path(folder: Path, rank: int) -> Path:
 
 
 def failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
-    """Return the error with which a run ends.
+    """Return the error with which a run ends, given which rank's process ended first, if known.
 
-    Args:
-        folder: where the ranks wrote their reports and started their logs.
-        rank: the rank whose process ended first, if known.
-        exit_code: its exit status; negative for the signal that killed it. The run gets the same
-            status, or 128 plus the signal's number, as in shells.
+    Its exit code is negative for the signal that killed it. The run gets the same status, or 128
+    plus the signal's number, as in shells.
     """
     error = _failure(folder, rank, exit_code)
     if Notes(folder).asked[0]:

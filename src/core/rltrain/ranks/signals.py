@@ -16,8 +16,8 @@ from pathlib import Path
 from types import FrameType
 
 from rltrain.errors import EndedBySignal
+from rltrain.ranks.folders import Notes
 from rltrain.ranks.logs import show
-from rltrain.ranks.notes import Notes
 from rltrain.ranks.world import World
 
 OF_SCHEDULERS = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP)

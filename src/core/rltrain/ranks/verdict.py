@@ -188,14 +188,10 @@ class Stragglers:
                 self._counts[rank, phase] = count
                 if count >= _IN_A_ROW and rank not in self._named:
                     self._named.add(rank)
-                    lines.append(_line(rank, phase, taken, median))
+                    times = f"{taken / median:.1f} times as long as" if median else "longer than"
+                    lines.append(
+                        f"Rank {rank} is slow, and the others wait for it: {_IN_A_ROW} iterations "
+                        f"in a row, {phase} took it {times} the median of all ranks, now "
+                        f"{taken:.3g} s an iteration, not {median:.3g} s."
+                    )
         return lines
-
-
-def _line(rank: int, phase: str, own: float, median: float) -> str:
-    times = f"{own / median:.1f} times as long as" if median else "longer than"
-    return (
-        f"Rank {rank} is slow, and the others wait for it: {_IN_A_ROW} iterations in a row, "
-        f"{phase} took it {times} the median of all ranks, now {own:.3g} s an iteration, "
-        f"not {median:.3g} s."
-    )

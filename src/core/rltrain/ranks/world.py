@@ -55,9 +55,6 @@ def rank_from_env(environ: Mapping[str, str]) -> World | None:
     """Return this rank's place by torchrun's variables, which rltrain's launchers set too.
 
     None unless RANK, LOCAL_RANK and WORLD_SIZE are all set.
-
-    Raises:
-        UsageError: the variables contradict each other.
     """
     if not all(environ.get(name) for name in _NEEDED):
         return None
@@ -93,11 +90,7 @@ def hide_rank_variables(environ: MutableMapping[str, str]) -> None:
 
 
 def read_numbers(environ: Mapping[str, str], *names: str) -> tuple[int, ...]:
-    """Return variables that must all be numbers from 0 on.
-
-    Raises:
-        UsageError: one is missing, is not a number, or is negative.
-    """
+    """Return variables that must all be numbers from 0 on."""
     with contextlib.suppress(KeyError, ValueError):
         numbers = tuple(int(environ[name]) for name in names)
         if min(numbers, default=0) >= 0:
@@ -121,9 +114,6 @@ def read_rank(
     """Return a rank's place from the variables with these names.
 
     The last three may be missing: then all ranks are on one node, or fill the nodes in order.
-
-    Raises:
-        UsageError: they are not numbers, or contradict each other.
     """
     given = (rank, local_rank, world_size)
     number, local, size = read_numbers(environ, *given)

@@ -37,7 +37,7 @@ class SingleProcess:
 class NotedGroup:
     """Notes the collectives of an `inner` group in the rank's pulse.
 
-    What that group's type has besides can be read through it.
+    What else that group has can be read through it.
     """
 
     rank: int

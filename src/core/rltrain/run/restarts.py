@@ -11,8 +11,7 @@ from pathlib import Path
 
 from rltrain.config import Placement, RunConfig
 from rltrain.errors import RankFailed
-from rltrain.ranks.folders import private_folder
-from rltrain.ranks.notes import Notes
+from rltrain.ranks.folders import Notes, private_folder
 from rltrain.storage.run import STORY, Run
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import TrainResult
@@ -58,13 +57,14 @@ def with_restarts(
     """
     failures: list[_Failure] = []
     pause = 0.0
-    with private_folder() as folder:
-        notes = Notes(folder)
+    # What the folder holds may be removed while the run trains; an open file stays.
+    with private_folder() as folder, (folder / "run_dir").open("a+") as run_dir:
         while True:
             try:
-                return attempt(config, notes)
+                return attempt(config, Notes(folder))
             except RankFailed as error:
-                again, end = _handle(error, config, notes.run_dir(), iterations, failures)
+                run_dir.seek(0)
+                again, end = _handle(error, config, run_dir.read(), iterations, failures)
                 if end:
                     raise
             last, before = failures[-1], failures[-2] if len(failures) > 1 else None

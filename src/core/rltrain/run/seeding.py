@@ -31,7 +31,7 @@ def generators() -> Iterator[Global]:
 
 @contextlib.contextmanager
 def generators_kept() -> Iterator[None]:
-    """Give the caller's generators back afterwards: a search draws by them from run to run."""
+    """Give the caller's generators back afterwards: a search samples by them from run to run."""
     before = [(each, each.read()) for each in generators()]
     try:
         yield

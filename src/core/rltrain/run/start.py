@@ -24,10 +24,10 @@ from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.installed import check_travel, without_given
 from rltrain.ranks.devices import make_room
+from rltrain.ranks.folders import Notes
+from rltrain.ranks.guarded import refuse_in_import
 from rltrain.ranks.logs import lasting_output
 from rltrain.ranks.machine import wait_for_host
-from rltrain.ranks.notes import Notes
-from rltrain.ranks.processes import refuse_in_import
 from rltrain.ranks.signals import AGAIN
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.seeding import generators_kept
@@ -117,7 +117,7 @@ class NodeWork:
     folder: str
     """Where it was typed: relative paths start there."""
     path: tuple[str, ...]
-    """Where it finds modules: what a script gives may be beside it."""
+    """Where it finds modules: what a script gives may be next to it."""
 
     def __call__(self, of_node: Mapping[str, Any] = MappingProxyType({})) -> TrainResult:
         """Plan the node's part, with the options that are its own, and start it."""

@@ -24,13 +24,11 @@ from rltrain.plan.choices import find_modules_here
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.devices import restrict_gpus, with_device
-from rltrain.ranks.folders import private_folder, use_folder
-from rltrain.ranks.guarded import end_in_time, end_with_parent
+from rltrain.ranks.folders import Notes, private_folder, use_folder
+from rltrain.ranks.guarded import end_in_time, end_with_parent, free_start_method
 from rltrain.ranks.hangs import machine, watching
 from rltrain.ranks.logs import RankLog
 from rltrain.ranks.machine import bind_cores, keep_freed_memory
-from rltrain.ranks.notes import Notes
-from rltrain.ranks.processes import free_start_method
 from rltrain.ranks.pulse import pulse_file
 from rltrain.ranks.reports import log_path, make_report, write_report
 from rltrain.ranks.signals import OF_SCHEDULERS, ending_when_asked

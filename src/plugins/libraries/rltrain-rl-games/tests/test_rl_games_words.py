@@ -46,14 +46,18 @@ def network(**changed):
 def test_the_words_are_those_of_the_installed_version():
     found = choices(network())
     layers = NetworkBuilder.BaseNetwork()
-    assert found["params.network.mlp.activation"].allowed == set(layers.activations_factory._builders)
+    assert found["params.network.mlp.activation"].allowed == set(
+        layers.activations_factory._builders
+    )
     assert found[f"{CONTINUOUS}.mu_init.name"].allowed == set(layers.init_factory._builders)
     assert found["params.network.rnn.name"].allowed == {"identity", "lstm", "gru"}
     assert {"adaptive", "linear"} < found["params.config.lr_schedule"].allowed
     builder = ModelBuilder()
     models = choices({"params": {"model": {"name": "continuous_a2c_logst"}}})["params.model.name"]
     assert models.allowed <= set(builder.model_factory._builders)
-    networks = choices(network(name="actor_critik"))["params.network.name"].allowed - {GROUPS_NETWORK}
+    networks = choices(network(name="actor_critik"))["params.network.name"].allowed - {
+        GROUPS_NETWORK
+    }
     assert networks <= set(builder.get_network_builder().network_factory._builders)
 
 

@@ -22,8 +22,8 @@ from hostile import controls, hostile_records
 
 from rltrain.builtin.console import ConsoleWriter
 from rltrain.plugins.registry import discover
+from rltrain.ranks.folders import Notes
 from rltrain.ranks.logs import RankLog, say
-from rltrain.ranks.notes import Notes
 from rltrain.ranks.signals import ask_to_end
 from rltrain.records import Record, Warned
 from rltrain.specs import WriterSpec
