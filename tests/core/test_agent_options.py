@@ -382,9 +382,7 @@ def test_a_file_of_no_library_is_refused(file):
     assert "looks like" not in message
 
 
-def test_options_under_train_are_those_of_a_hydra_configuration(file):
-    path = file("{seed: 1, train: {learn: {iterations: 9}, model: x}}")
-    assert resolve({}, path) == {"learn": {"iterations": 9}, "model": "x"}
+def test_options_of_other_files_are_missed(file):
     message = refused({}, file("{defaults: [base], learn: {iterations: 9}}"))
     assert "It takes options from other files by `defaults`: give one that has them all." in message
 

@@ -57,7 +57,6 @@ def test_values_are_hidden_by_name(name):
         *(("seed", 7), ("key", "reward"), ("sort_key", "reward"), ("obs_keys", ["policy"])),
         *(
             ("num_tokens", 5),
-            ("pad_token", 0),
             ("monkey", "x"),
             ("password", ""),
             ("api_key", None),

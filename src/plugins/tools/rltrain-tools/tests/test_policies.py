@@ -227,7 +227,7 @@ def test_a_policy_that_does_not_fit_the_task_as_it_is_played_says_so(run, playin
 
 
 def test_what_is_drawn_must_be_drawable(run):
-    with pytest.raises(UsageError, match="suite stubs does not draw"):
+    with pytest.raises(UsageError, match="suite stubs does not render"):
         with_drawing(plan_policy(find_trained(str(run), None, {})))
 
 

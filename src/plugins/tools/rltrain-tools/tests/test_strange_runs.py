@@ -69,21 +69,6 @@ WRONG = [
 
 
 @pytest.mark.parametrize("wrong", WRONG, ids=repr)
-def test_values_of_the_wrong_kind_are_refused_or_shown(tmp_path, capsys, wrong):
-    run = make_run(tmp_path / "run", iterations=3, warning="w", media=(("a.png", b"own"),))
-    lines = [json.loads(line) for line in (run / METRICS).read_text().splitlines()]
-    for index, line in enumerate(lines):
-        if line["record"] == "scalars" and line["iteration"] > 1:
-            continue
-        for key in line:
-            changed = [*lines]
-            changed[index] = {**line, key: wrong}
-            (run / METRICS).write_text("\n".join(map(json.dumps, changed)) + "\n")
-            with contextlib.suppress(UsageError):  # Any other error fails the test.
-                report_page(read_runs([str(run)]))
-
-
-@pytest.mark.parametrize("wrong", WRONG, ids=repr)
 def test_a_manifest_of_the_wrong_kind_is_shown_as_far_as_it_goes(tmp_path, wrong):
     run = make_run(tmp_path / "run", iterations=3)
     whole = {"host": "h", "command": "c", "versions": {"a": "1"}, "config": {"check_interval": 5}}
