@@ -13,12 +13,12 @@ COMMANDS = {
 
 NODES: dict[str, dict[str, str | None]] = {
     "rltrain-clouds": {
-        **{"AWS_BATCH_JOB_NUM_NODES": "1", "SM_HOSTS": None},
-        **{"SKYPILOT_NODE_IPS": None, "CLUSTER_SPEC": None},
+        "AWS_BATCH_JOB_NUM_NODES": "1",
+        **dict.fromkeys(("SM_HOSTS", "SKYPILOT_NODE_IPS", "CLUSTER_SPEC")),
     },
     "rltrain-kubernetes": {
-        **{"PET_NNODES": "1", "WORLD_SIZE": "1", "NUM_PROCESSES": "1", "JAX_NUM_PROCESSES": "1"},
-        **{"VC_TASK_INDEX": None, "JOB_COMPLETION_INDEX": None},
+        **dict.fromkeys(("PET_NNODES", "WORLD_SIZE", "NUM_PROCESSES", "JAX_NUM_PROCESSES"), "1"),
+        **dict.fromkeys(("VC_TASK_INDEX", "JOB_COMPLETION_INDEX")),
     },
 }
 """Variables that a plugin's clusters set where there may be several nodes, and the value that says

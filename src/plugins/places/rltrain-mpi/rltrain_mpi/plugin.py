@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rltrain.config import Placement
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import BackendSpec, Checkup, LauncherSpec, Spec
 
@@ -19,7 +18,6 @@ def rltrain_provides() -> Iterable[Spec]:
             framework="torch",
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
-            advice=_advice,
             needs_master=False,
             launcher="mpi",
             grad_sync="flat",
@@ -41,14 +39,3 @@ def rltrain_provides() -> Iterable[Spec]:
 def rltrain_checkup() -> Checkup:
     """Say which MPI there is."""
     return Checkup(facts={"torch": "rltrain_mpi.library:about"})
-
-
-def _advice(placement: Placement) -> str | None:
-    """Recommend MPI for several ranks of this machine, each with a core of its own."""
-    from rltrain.launch import available_cores
-
-    ranks = int(placement.nproc_per_node or 1)
-    fits = placement.launcher == "processes" and placement.nnodes == 1
-    if fits and placement.device_kind == "cpu" and 1 < ranks <= available_cores():
-        return "MPI averages faster"
-    return None
