@@ -71,8 +71,6 @@ def test_the_callers_options_are_not_changed():
         ("env.name=a=b", ("env", "name", "a=b")),
         ("agent.units=[64, 32]", ("agent", "units", [64, 32])),
         ("agent.map={a: 1, b: [2]}", ("agent", "map", {"a": 1, "b": [2]})),
-        ("agent.map={a:1,b:{c:x.y:z}}", ("agent", "map", {"a": 1, "b": {"c": "x.y:z"}})),
-        ("agent.map={a:[p,q], b: c:d}", ("agent", "map", {"a": ["p", "q"], "b": "c:d"})),
         ("agent.x=null", ("agent", "x", None)),
         ("agent.x=", ("agent", "x", None)),
         ("agent.x='1'", ("agent", "x", "1")),

@@ -33,17 +33,6 @@ def rltrain_provides():
     return [WriterSpec(name="{name}", factory="nowhere:Nothing")]
 """
 
-SIMULATOR = """
-from rltrain.hookspecs import hookimpl
-from rltrain.specs import SuiteSpec
-
-@hookimpl
-def rltrain_provides():
-    told = {"adapter": "Its scripts want 1.5."}
-    common = {"factory": "nowhere:Nothing", "frameworks": ("torch",)}
-    yield SuiteSpec(name="simulator", describe=str, tasks=list, upgrades=told, **common)
-"""
-
 
 def writer(name: str, more: str = "") -> str:
     return WRITER.format(name=name).replace(':Nothing"', f':Nothing", {more}')
@@ -150,15 +139,6 @@ def test_an_unmet_range_is_found_before_the_module_is_imported(site, requirement
     assert record.status == "unmet"
     assert message in record.reason
     assert not site.loaded(module)
-
-
-def test_a_suite_explains_what_an_upgrade_changes(site):
-    site.install("old-library", version="1.5")
-    requires = ("old-library>=2; extra == 'library'",)
-    site.install("adapter", "raise AssertionError('imported')", requires=requires)
-    site.install("simulator", SIMULATOR)
-    record = record_of(discover(), "adapter")
-    assert record.reason.endswith("pip install 'old-library>=2'. Its scripts want 1.5.")
 
 
 @pytest.mark.parametrize(

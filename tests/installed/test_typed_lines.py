@@ -337,7 +337,7 @@ MJLAB = [
     refused(f"uv run {BALANCE} --dry-run env.a=5 .0", "Unknown argument '.0'"),
     refused(f"uv run {BALANCE} --dry-run ~agent.algorithm.rnd_cfg", "Unknown argument '~agent"),
     refused(f"uv run {BALANCE} --dry-run env.a=5 on", "Unknown argument 'on'"),
-    refused(f"uv run {BALANCE} --dry-run on", "--dry-run on: must be True"),
+    refused(f"uv run {BALANCE} --dry-run on", "Unknown argument 'on'."),
     refused(f"uv run {BALANCE} --enable-nan-guard True", "Set env.sim.nan_guard.enabled=true."),
     refused(f"uv run {BALANCE} --agent.logger tensorboard", "--writer NAME"),
     refused(f"uv run {BALANCE} --agent.resume True", "--checkpoint latest"),

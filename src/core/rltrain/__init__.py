@@ -41,19 +41,13 @@ def train(**options: Any) -> TrainResult:
     A distributed run starts its ranks from this process: call it under
     `if __name__ == "__main__":` in a script, as for any use of `multiprocessing`.
 
-    Args:
-        **options: fields of `RunOptions`.
-
-    Returns:
-        What rank 0 returned.
-
     Raises:
         rltrain.errors.UsageError: an option is wrong, or a combination cannot work.
         rltrain.errors.RankFailed: a rank failed while training.
-        KeyboardInterrupt: Ctrl-C has ended the run: after its iteration, with a checkpoint; at
-            once if it did not train yet.
-        SystemExit: another signal has, so; the status is that of the command: 75, "try again", or
-            143 for SIGTERM before training.
+        KeyboardInterrupt: Ctrl-C has ended the run: while training after an iteration, with a
+            checkpoint.
+        SystemExit: another signal has, with the command's status: 75, "try again", or 143 for
+            SIGTERM before training.
     """
     from rltrain.run.start import run
 

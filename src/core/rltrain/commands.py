@@ -35,16 +35,10 @@ __all__ = [
 
 
 def resolve_run(options: Mapping[str, Any], *, gpus: int) -> RunConfig:
-    """Return a run as another machine would resolve it, with every check that can be made here.
+    """Return a run as another machine with so many GPUs would resolve it.
 
-    The plugins of this machine are used, and files of options are read here. What that machine has
-    by itself is not checked: the checkpoint, the folder of runs, and what has started the process.
-
-    Args:
-        options: as `read_run` returns them.
-        gpus: how many GPUs each node of the other machine shows.
-
-    Raises:
-        UsageError: an option is wrong, or a combination cannot work.
+    `options` are as `read_run` returns them. Plugins and files of options are this machine's. What
+    the other one has by itself is not checked: the checkpoint, the folder of runs, and what has
+    started the process. What is wrong raises `UsageError`.
     """
     return make_plan({**options, "cluster": "none"}, os.environ, gpus=gpus).config

@@ -106,10 +106,9 @@ class NonFiniteError(RltrainError):
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """Return " Did you mean 'x'?" for the closest of `known`, else "".
+    """Return " Did you mean 'x'?" for the closest of `known`, else "". Case is ignored.
 
-    Case is ignored, so that `cartpole-v1` finds `CartPole-v1`. A version comes before a similar
-    word: `Hopper` finds `Hopper-v5`, and not `HopperHop`. So does the name with its module.
+    A version comes before a similar word: `Hopper` finds `Hopper-v5`. So does the name in a module.
 
     Example:
         >>> suggest("rl_game", ["rl_games", "skrl"])
@@ -151,6 +150,5 @@ def fitting(checkpoint: Path | None) -> Iterator[None]:
 def _first_of(error: Exception) -> str:
     """Return the first of an error's findings in a line: torch names each part that differs."""
     title, *found = [line.strip() for line in str(error).splitlines() if line.strip()] or [""]
-    text = f"{type(error).__name__}: {' '.join([title, *found[:1]])}"
     more = f" And {len(found) - 1} more." if len(found) > 1 else ""
-    return (text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...") + more
+    return f"{type(error).__name__}: {' '.join([title, *found[:1]])}"[:_LONGEST] + more

@@ -102,10 +102,9 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class GlooBackend:
-                @hookimpl
-                def rltrain_init_distributed(self, world):
-                    return TorchProcessGroup("gloo", world)
+            @hookimpl
+            def rltrain_init_distributed(self, world):
+                return TorchProcessGroup("gloo", world)
             ```
         """
 
@@ -120,10 +119,9 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class TorchBackend:
-                @hookimpl
-                def rltrain_seed(self, seed):
-                    torch.manual_seed(seed)
+            @hookimpl
+            def rltrain_seed(self, seed):
+                torch.manual_seed(seed)
             ```
         """
 
@@ -144,10 +142,9 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class MySuite:
-                @hookimpl
-                def rltrain_make_env(self, session):
-                    return MyVectorEnv(session.config.num_envs, device=session.world.device)
+            @hookimpl
+            def rltrain_make_env(self, session):
+                return MyVectorEnv(session.config.num_envs, device=session.world.device)
             ```
         """
 
@@ -166,12 +163,11 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class TorchBackend:
-                @hookimpl
-                def rltrain_wrap_model(self, session, model, role):
-                    for tensor in model.state_dict().values():
-                        tensor.copy_(session.group.broadcast(tensor))
-                    return model
+            @hookimpl
+            def rltrain_wrap_model(self, session, model, role):
+                for tensor in model.state_dict().values():
+                    tensor.copy_(session.group.broadcast(tensor))
+                return model
             ```
         """
 
@@ -187,11 +183,10 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class MeanSync:
-                @hookimpl
-                def rltrain_gradient_sync(self, session, parameters):
-                    mean = session.group.all_reduce
-                    return lambda gradients: [mean(g, "mean") for g in gradients]
+            @hookimpl
+            def rltrain_gradient_sync(self, session, parameters):
+                mean = session.group.all_reduce
+                return lambda gradients: [mean(g, "mean") for g in gradients]
             ```
         """
 
@@ -206,17 +201,16 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class MyLibrary:
-                @hookimpl
-                def rltrain_train(self, session):
-                    agent = Agent(session.env, **session.config.agent)
-                    session.wrap_model(agent.policy, "policy")
-                    session.seed("learner")
-                    for iteration in range(1, session.config.max_iterations + 1):
-                        session.record(Scalars(iteration, agent.learn()))
-                        if session.should_stop:
-                            break
-                    return session.result()
+            @hookimpl
+            def rltrain_train(self, session):
+                agent = Agent(session.env, **session.config.agent)
+                session.wrap_model(agent.policy, "policy")
+                session.seed("learner")
+                for iteration in range(1, session.config.max_iterations + 1):
+                    session.record(Scalars(iteration, agent.learn()))
+                    if session.should_stop:
+                        break
+                return session.result()
             ```
         """
 
@@ -235,12 +229,11 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class MyLibrary:
-                @hookimpl
-                def rltrain_load_policy(self, session):
-                    agent = Agent(session.env, **session.config.agent)
-                    agent.load(session.checkpoint)
-                    return MyPolicy(agent)
+            @hookimpl
+            def rltrain_load_policy(self, session):
+                agent = Agent(session.env, **session.config.agent)
+                agent.load(session.checkpoint)
+                return MyPolicy(agent)
             ```
         """
 
@@ -258,11 +251,10 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class MySuite:
-                @hookimpl
-                def rltrain_describe_task(self, session):
-                    robot = session.env.unwrapped.robot
-                    return {"joint_names": ",".join(robot.joints), "stiffness": robot.stiffness}
+            @hookimpl
+            def rltrain_describe_task(self, session):
+                robot = session.env.unwrapped.robot
+                return {"joint_names": ",".join(robot.joints), "stiffness": robot.stiffness}
             ```
         """
 
@@ -275,10 +267,9 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class MyBackend:
-                @hookimpl
-                def rltrain_describe_collectives(self):
-                    return str(my_framework.flight_recorder)
+            @hookimpl
+            def rltrain_describe_collectives(self):
+                return str(my_framework.flight_recorder)
             ```
         """
 
@@ -293,10 +284,9 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class TorchBackend:
-                @hookimpl
-                def rltrain_save_state(self):
-                    return torch.get_rng_state().numpy()
+            @hookimpl
+            def rltrain_save_state(self):
+                return torch.get_rng_state().numpy()
             ```
         """
 
@@ -309,10 +299,9 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class TorchBackend:
-                @hookimpl
-                def rltrain_load_state(self, state):
-                    torch.set_rng_state(torch.from_numpy(state))
+            @hookimpl
+            def rltrain_load_state(self, state):
+                torch.set_rng_state(torch.from_numpy(state))
             ```
         """
 
@@ -326,11 +315,10 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class PrintWriter:
-                @hookimpl
-                def rltrain_write(self, record):
-                    if isinstance(record, Scalars):
-                        print(record.iteration, record.episode_return)
+            @hookimpl
+            def rltrain_write(self, record):
+                if isinstance(record, Scalars):
+                    print(record.iteration, record.episode_return)
             ```
         """
 
@@ -344,9 +332,8 @@ class RunHooks(Protocol):
 
         Example:
             ```python
-            class CsvWriter:
-                @hookimpl
-                def rltrain_shutdown(self):
-                    self.file.close()
+            @hookimpl
+            def rltrain_shutdown(self):
+                self.file.close()
             ```
         """

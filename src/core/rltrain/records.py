@@ -71,34 +71,26 @@ class Scalars:
     update: tuple[float, ...] = ()
     """Seconds of each rank in all else but collectives."""
     collectives: tuple[float, ...] = ()
-    """Seconds of each rank in collectives of the process group: it waits for others, and exchanges
-    data with them. The host's clock measures them. Where collectives return before they are done
-    (NCCL, jax), the rest of them is in `update`, so that waiting and communication seem shorter
-    than they are."""
+    """Seconds of each rank in collectives of the process group, by the host's clock. Where these
+    return before they are done (NCCL, jax), the rest of them is in `update`."""
 
     @property
     def communication(self) -> float:
-        """Seconds of this iteration in which ranks exchange data: min over ranks of `collectives`.
+        """Seconds in which ranks exchange data: the min over ranks of `collectives`.
 
-        The last rank to arrive at a collective waits for nobody. If it is another rank from one
-        collective to the next, every rank waits, and a part of that counts as communication.
+        The last rank to arrive does not wait. If that is another rank in each collective, a part of
+        the waiting counts as communication.
         """
         return min(self.collectives, default=0.0)
 
     @property
     def waiting(self) -> tuple[float, ...]:
-        """Seconds of each rank in which it waits for others: its `collectives` - `communication`.
-
-        The rank that waits least, usually the slowest one, has 0.
-        """
+        """Seconds of each rank in which it waits: its `collectives` - `communication`."""
         return tuple(seconds - self.communication for seconds in self.collectives)
 
     @property
     def waiting_share(self) -> float:
-        """Share of waiting in all ranks' time, 0 to 1.
-
-        The sum of `waiting` / the sum of `rollout`, `update` and `collectives`; 0 if that is 0.
-        """
+        """Sum of `waiting` / sum of `rollout`, `update` and `collectives`, 0 to 1; 0 of nothing."""
         whole = sum((*self.rollout, *self.update, *self.collectives))
         return sum(self.waiting) / whole if whole else 0.0
 
@@ -122,7 +114,7 @@ class Media:
 
 @dataclass(frozen=True)
 class Warned:
-    """The user was told something, such as that a rank is slow or a disk is full."""
+    """A warning was shown, such as that a rank is slow or a disk is full."""
 
     text: str
     """One line, which is on the console and in rank 0's log as well."""

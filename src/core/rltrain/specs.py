@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from rltrain.clusters import StartedNode, StartedRank
-from rltrain.config import Placement, RunConfig
+from rltrain.config import RunConfig
 from rltrain.errors import PluginError
 from rltrain.types import Iteration, TaskInfo
 
@@ -98,9 +98,6 @@ class BackendSpec(Spec):
     `rltrain.policy.Exporter`. Its module must not import the framework."""
     joins_first: bool = False
     """Whether a process must not use the framework before it has joined its ranks."""
-    advice: Callable[[Placement], str | None] | None = None
-    """Given where a run runs with another backend, returns in a few words why this one may suit it
-    better, or None. `--dry-run` shows it."""
     needs_master: bool = True
     """Whether its ranks meet at the master's address, which must then be given."""
     refuse: str | None = None
@@ -331,9 +328,6 @@ class SuiteSpec(Spec):
     policy add them. Spaces and the length of episodes must stay."""
     cannot_play: Callable[[TaskInfo], str | None] | None = None
     """Return why a task is played as it is trained although there is `playing`; or None."""
-    upgrades: Mapping[str, str] = field(default_factory=dict)
-    """By library of which the simulator pins a version that its plugin does not support, a note on
-    which of the simulator's own scripts still work after an upgrade."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,9 +363,8 @@ class ClusterSpec(Spec):
     started it as one of several. Raises `UsageError`, which shows the variables, where they are
     incomplete or contradict each other."""
     order: int
-    """Clusters are asked in this order, and the first that finds a place is right: 0 for what only
-    starts ranks, such as torchrun; 10 for MPI; 20 for schedulers that start tasks; 30 and more for
-    those that count nodes. Two of the same order that disagree are an error."""
+    """The first that finds a place is right: 0 for what only starts ranks, such as torchrun; 10 for
+    MPI; 20 for schedulers that start tasks; 30 and more for those that count nodes."""
     variables: tuple[str, ...]
     """Patterns of the names of its variables, such as "SLURM_*", for `rltrain doctor`."""
     frameworks: tuple[str, ...] = ()
@@ -412,38 +405,22 @@ class ObserverSpec(Spec):
 
 @dataclass(frozen=True, kw_only=True)
 class CommandSpec(Spec):
-    """Adds a command, `rltrain NAME`. Its class is a `rltrain.types.Command`.
-
-    The core's commands come first, then those of plugins, then tasks.
-    """
+    """Adds a command, `rltrain NAME`. Its class is a `rltrain.types.Command`."""
 
     kind = "command"
     requires = ("add_arguments", "run")
 
     takes: Literal["rest", "options", "run"] = "rest"
-    """The words that it reads itself: those after `--`; options such as `env.KEY=VALUE`, wherever
-    they stand; or the words of a run: all that are not the command's own flags."""
+    """The words that it reads itself: the rest after `--`; options such as `env.KEY=VALUE`; or all
+    those of a run, which are not the command's own flags."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[a-z-]+", self.name):
             raise PluginError(f"The command {self.name!r}: use small letters and dashes only")
 
 
-KINDS: dict[str, type[Spec]] = {
-    spec.kind: spec
-    for spec in (
-        BackendSpec,
-        LibrarySpec,
-        SuiteSpec,
-        LauncherSpec,
-        ClusterSpec,
-        WriterSpec,
-        GradientSyncSpec,
-        ObserverSpec,
-        CommandSpec,
-    )
-}
-"""The nine kinds by name. `KINDS[kind].requires` is what each must implement."""
+KINDS: dict[str, type[Spec]] = {spec.kind: spec for spec in Spec.__subclasses__()}
+"""The kinds by name. `KINDS[kind].requires` is what each must implement."""
 
 
 def load_object(path: str) -> Any:

@@ -219,21 +219,20 @@ class TaskInfo:
     options: Mapping[str, Any] | None = None
     """The `env.` options with their defaults; None if unknown before the environment is made."""
     observations: Mapping[str, ArrayInfo] | None = None
-    """The observation groups by name, or one called `policy` if the task has no groups; None if
-    unknown before the environment is made. Where images are known, vectors may be left out."""
+    """The observation groups by name, or `policy` alone; None if unknown before the environment is
+    made. Where images are known, vectors may be left out."""
     actions: tuple[int, ...] | None = None
-    """For continuous actions the one size of the vector; for discrete ones the number of choices of
-    each action; None if unknown before the environment is made."""
+    """The one size of a vector of continuous actions, or the number of choices of each discrete
+    action; None if unknown before the environment is made."""
     library: str | None = None
-    """The library that the task's authors chose: that of runs for which the user names none."""
+    """The library that the task's authors chose, which is the default."""
     agents: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     """The sets of a library's options that are registered with the task, by name: for each the
     library and its algorithm. `--agent-config NAME` chooses one."""
     agent: str | None = None
-    """The set of options that the user chose: that which the suite's `tuned` is to return."""
+    """The set that the user chose, which the suite's `tuned` returns."""
     env: Mapping[str, Any] = field(default_factory=dict)
-    """The `env.` options that it was described with, nested, if the suite's tuned options depend on
-    them."""
+    """The `env.` options on which the suite's tuned options depend, nested."""
 
     @property
     def images(self) -> tuple[str, ...]:
@@ -295,8 +294,7 @@ class TrainResult:
     seconds: float = 0.0
     """Wall time of training, in seconds."""
     limit: str = ""
-    """The option that ended the run before its iterations were done, and its value, such as
-    "agent.params.config.max_frames=100000"; "" if none did."""
+    """The option that ended the run early: "agent.params.config.max_frames=100000"."""
     exit_code: int = 0
     """The exit status of the command: 75 if a signal has ended the run, which resumes if it is
     started again; 130 after Ctrl-C (`rltrain.train` raises in place of returning these two); 74 if

@@ -23,12 +23,9 @@ def add_flags(
     names: Iterable[str] | None = None,
     of: type[Any] = RunOptions,
 ) -> None:
-    """Add flags in their groups. A flag that is not given is absent from the result.
+    """Add flags in their groups, all or those of `names`; one that is not given leaves no value.
 
-    Args:
-        parser: the command's parser.
-        names: which options; None for all.
-        of: the dataclass that declares them: those of a run, or a command's own.
+    `of` is the dataclass that declares them: the options of a run, or a command's own.
     """
     groups: dict[str, Any] = {OWN.title: parser}
     for field in dataclasses.fields(of):
@@ -52,15 +49,7 @@ def add_flags(
 
 
 def read_flags(of: type[OptionsT], arguments: argparse.Namespace) -> OptionsT:
-    """Return a command's own options, checked.
-
-    Args:
-        of: the dataclass that declares them, given to `add_flags`.
-        arguments: what the parser has found.
-
-    Raises:
-        UsageError: a value is wrong.
-    """
+    """Return a command's own options, from the dataclass given to `add_flags`, checked."""
     found = vars(arguments)
     declared = {each.name: option_of(each) for each in dataclasses.fields(of)}  # type: ignore[arg-type]
     given = {name: each for name, each in declared.items() if found.get(name) is not None}

@@ -31,8 +31,6 @@ from rltrain.terminal import json_alone, plain_output
 _CORE = {spec.name: spec for spec in COMMANDS}
 _ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}
 _LIKE_A_COMMAND = re.compile("[a-z_-]+")
-_ENDLESS = re.compile(r"(\S{80})\S{400,}")
-"""A word that would fill the screen: nobody types one, and no path is that long."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if not isinstance(error, RltrainError):
                 return _fail(traceback.format_exc().rstrip(), 1)
-            message = _ENDLESS.sub(r"\1...", str(error))
+            message = str(error)
             if isinstance(error, UsageError):  # No name in it can forge a line of its own.
                 message = message.replace("\n", "\n  ")
             return _fail(f"rltrain: {message}", error.exit_code)

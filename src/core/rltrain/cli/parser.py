@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import inspect
-import itertools
 from typing import NamedTuple
 
 from rltrain.builtin.plugin import TRAIN
@@ -17,8 +16,6 @@ from rltrain.types import Command
 
 _VALUES = ("true", "false")
 """Of a switch, as mjlab's users and those of sweeps type it."""
-
-_SWITCH = "must be True, which may be left out, or False."
 
 _OVERRIDES = " Write the library's options as agent.key=value, the task's as env.key=value."
 
@@ -43,7 +40,7 @@ def parse(
     loaded: Loaded, name: str | None, words: list[str]
 ) -> tuple[argparse.Namespace, list[str]]:
     """Return a command's arguments, and the words that it reads itself."""
-    takes, typed = loaded.spec.takes, list(map(_dashed, words))
+    takes = loaded.spec.takes
     rest: list[str] = []
     if takes == "options":
         words, rest = train.separate(words, loaded.spec)
@@ -56,7 +53,6 @@ def parse(
     if takes == "run":
         return arguments, unknown
     if unknown:
-        parser.check_switches(typed, unknown)
         parser.refuse(unknown, loaded.spec)
     return arguments, rest
 
@@ -92,20 +88,13 @@ class Parser(argparse.ArgumentParser):
             name, equals, value = word.partition("=")
             if name in switches and equals:
                 if value.lower() not in _VALUES:
-                    raise UsageError(f"{word}: {_SWITCH}")
+                    raise UsageError(f"{word}: must be True, which may be left out, or False.")
                 found += _switched(name, value, switches)
             elif found and found[-1] in switches and word.lower() in _VALUES:
                 found += _switched(found.pop(), word, switches)
             else:
                 found.append(word)
         return found
-
-    def check_switches(self, words: list[str], unknown: list[str]) -> None:
-        """Check that no unknown word was meant as a switch's value."""
-        for before, word in itertools.pairwise(words):
-            is_value = word.isalpha() or word in ("0", "1")  # Other words are something else.
-            if before in self._switches() and word in unknown and is_value:
-                raise UsageError(f"{before} {word}: {_SWITCH}")
 
     def _switches(self) -> set[str]:
         return {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
@@ -118,9 +107,6 @@ class Parser(argparse.ArgumentParser):
         refused = dialects.refused(spec)
         if flag in refused:
             raise UsageError(refused[flag])
-        for before, after in itertools.pairwise(unknown):
-            if after.startswith("="):
-                raise UsageError(f"{before} {after}: write {before}=VALUE, without spaces.")
         name, equals, value = word.partition("=")
         if equals and f"--{name.replace('_', '-')}" in known:
             raise UsageError(f"{word}: type --{name.replace('_', '-')} {value}.")

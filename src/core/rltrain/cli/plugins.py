@@ -105,12 +105,5 @@ def _rows(registry: Registry) -> list[dict[str, str]]:
 def _row(
     record: PluginRecord, kind: str, name: str, supports: str, reason: str = ""
 ) -> dict[str, str]:
-    return {
-        "kind": kind,
-        "name": name,
-        "version": record.version,
-        "distribution": record.distribution,
-        "status": record.status,
-        "reason": reason,
-        "supports": supports,
-    }
+    about = {name: str(getattr(record, name)) for name in ("version", "distribution", "status")}
+    return {"kind": kind, "name": name, **about, "reason": reason, "supports": supports}

@@ -24,10 +24,7 @@ NAMES, SCOPE = "names", "scope"
 
 
 class Scope(enum.Flag):
-    """What an option is about. Whoever asks for some options asks by this, never by their names.
-
-    On all ranks, options are equal, unless they are of the node or the output.
-    """
+    """What an option is about. On all ranks, options are equal, but those of NODE and OUTPUT."""
 
     RUN = enum.auto()
     """What is learned: runs that differ in nothing of it are one group of a report."""
@@ -46,7 +43,7 @@ class Scope(enum.Flag):
     KEPT = enum.auto()
     """What a policy still has of the run that trained it."""
     TAKEN = enum.auto()
-    """What play, evaluate and export take anew."""
+    """What the user gives to play, evaluate and export again."""
     ORIGIN = enum.auto()
     """Where a run starts from; one that resumes another one does not inherit it."""
     COMMAND = enum.auto()

@@ -23,14 +23,11 @@ class Placement(Options[Never, Never]):
     Its fields are the run's options, each with its help, and with what the plan has chosen. Some
     have a narrower meaning here:
 
-    `device`: the kind of device, or of a single process the device, that the user asked for; None
-    leaves it to the backend. A rank's own is in its `World`.
+    `device`: that of the user's choice, of a single process perhaps with its index; None leaves it
+    to the backend. A rank's own is in its `World`.
     `distributed`: whether there is a process group of the backend, even of one rank.
-    `launcher`, `cluster`: what starts the ranks, or has started this process; None if nothing does.
-    `nproc_per_node`: ranks that this node starts; None if another launcher started them, or for a
-    single process.
+    `nproc_per_node`: ranks that this node starts; None if it starts none.
     `max_restarts`: on one node rltrain restarts the ranks, and launchers are given 0.
-    `plugins`: the plan has checked them.
     """
 
     device_kind: str = settled("cpu", RUN | NODE)
@@ -58,10 +55,10 @@ class Placement(Options[Never, Never]):
 class RunConfig(Placement):
     """One training job, resolved.
 
-    Beside `Placement`: `num_envs` counts the environments of a rank; `agent` has all of the
-    library's options, in its own format, and `env` those of the task that differ from its defaults;
-    `checkpoint` is the path of the one to start from, and `resume` the run folder of the run that
-    this one continues; `checkpoint_interval` is a number of iterations, or a time such as "600s".
+    `agent` has all of the library's options, in its own format, and `env` those of the task that
+    differ from its defaults; `checkpoint` is the path of the one to start from, and `resume` the
+    run folder of the run that this one continues; `checkpoint_interval` is a number of iterations,
+    or a time such as "600s".
     """
 
     given: Mapping[str, bool] = settled({}, AMOUNT)

@@ -26,9 +26,6 @@ _OVERRIDE = re.compile(
     r"(?P<add>\+?)(?P<where>[A-Za-z_][\w-]*)\.(?P<key>[^=]*)=(?P<value>.*)", re.DOTALL
 )
 
-_TIGHT = re.compile(r"(?<=[{,])(\s*[A-Za-z_]\w*):(?=[^\s,}])")
-"""A key of Hydra's `{key:value}`, which YAML reads as a key only with a space after it."""
-
 _TIME = re.compile(r"\d+(:\d\d){1,2}")
 """Such as 4:00:00, which YAML 1.1 reads as a number to the base of 60."""
 
@@ -48,10 +45,8 @@ def parse_override(token: str) -> tuple[str, str, Any] | None:
         raise UsageError(f"{token}: the key is not complete; write `agent.some.key=value`.")
     if _TIME.fullmatch(match["value"]):
         return match["where"], match["add"] + key, match["value"]
-    text = match["value"]
-    text = _TIGHT.sub(r"\1: ", text) if text.startswith("{") else text
     try:
-        found: Any = OmegaConf.to_container(loaded(f"value: {text}"))
+        found: Any = OmegaConf.to_container(loaded(f"value: {match['value']}"))
         value = found["value"]
     except Exception as error:
         text = f"{token}: the value does not parse as YAML: {in_short(error)}"
@@ -104,8 +99,7 @@ def override_agent(
 ) -> list[str]:
     """Apply a user's overrides to a library's options; return lines on those without effect.
 
-    Options that a run has trained with before are not checked again: it may have been given values
-    by +, which its file does not tell.
+    Options that a run has trained with before are not checked again: some may have been added by +.
     """
     added = {key[1:] for key, _ in flatten(overrides) if key.startswith("+")}
     ignored = library.schema.ignored(options)
@@ -143,11 +137,7 @@ def _known(options: Mapping[str, Any], library: LibrarySpec) -> Iterator[str]:
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the task's options, nested; check the keys if the suite has declared them.
-
-    Raises:
-        UsageError: a key was not declared.
-    """
+    """Return the task's options, nested; refuse a key that is not among those that it declares."""
     for key, _ in flatten(overrides):
         name = key.removeprefix("+")
         if task.options is not None and name not in task.options and not key.startswith("+"):

@@ -28,7 +28,7 @@ def plan_table(plan: Plan) -> str:
         ("ranks", _ranks(plan)),
         *_gpus(plan),
         *_network(plan),
-        ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}{_advice(plan)}"),
+        ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
         *_sizes(plan),
         ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
         ("options", plan.options_from),
@@ -74,16 +74,6 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str]]:
         yield "mini-batches", text
 
 
-def _advice(plan: Plan) -> str:
-    """Name installed backends that may suit the run better."""
-    own = plan.registry.get(BackendSpec, plan.config.backend)
-    others = [
-        x for x in plan.registry.all(BackendSpec) if x.framework == own.framework and x != own
-    ]
-    given = plan.registry.ask(others, lambda spec: spec.advice and spec.advice(plan.config))
-    return "".join(f" ({advice}: --backend {spec.name})" for spec, advice in given)
-
-
 def _ranks(plan: Plan) -> str:
     config, world = plan.config, plan.world
     if plan.starts_nodes:
@@ -116,12 +106,9 @@ def _gpus(plan: Plan) -> Iterator[tuple[str, str]]:
     gpus = config.gpu_ids or range(here)
     texts = []
     for place, gpu in enumerate(gpus[:here]):
-        ranks = [str(first + rank) for rank in range(place, here, len(gpus))]
-        shared = len(ranks) > 1
-        texts.append(
-            f"GPU {gpu}: rank{'s' if shared else ''} {', '.join(ranks)}"
-            + (" share it" if shared else "")
-        )
+        ranks = ", ".join(str(first + rank) for rank in range(place, here, len(gpus)))
+        shared = "," in ranks
+        texts.append(f"GPU {gpu}: " + (f"ranks {ranks} share it" if shared else f"rank {ranks}"))
     yield "GPUs", "; ".join(texts)
 
 

@@ -26,7 +26,7 @@ from rltrain.plugins.installed import (
     is_strict,
 )
 from rltrain.plugins.ours import how_to_install
-from rltrain.specs import Spec, SuiteSpec
+from rltrain.specs import Spec
 
 CORE = "rltrain"
 """The core's own distribution, whose plugin RLTRAIN_PLUGINS cannot exclude."""
@@ -200,14 +200,7 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
         if is_strict(environ) and record.error is not None:
             raise record.error
         records.append(record)
-    suites = [x for record in records for x in record.specs if isinstance(x, SuiteSpec)]
-    notes = {name: note for suite in suites for name, note in suite.upgrades.items()}
-    return Registry(
-        replace(each, reason=f"{each.reason}. {notes[each.name]}")
-        if each.status == "unmet" and each.name in notes
-        else each
-        for each in records
-    )
+    return Registry(records)
 
 
 def _inspect(

@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from rltrain.config import Placement
 from rltrain.hookspecs import hookimpl
 from rltrain.options import naming
 from rltrain.specs import BackendSpec, Checkup, LauncherSpec, Spec
@@ -37,7 +36,6 @@ def rltrain_provides() -> Iterable[Spec]:
             framework="torch",
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
-            advice=_advice,
             needs_master=False,
             launcher="mpi",
             grad_sync="flat",
@@ -59,14 +57,3 @@ def rltrain_provides() -> Iterable[Spec]:
 def rltrain_checkup() -> Checkup:
     """Say which MPI there is."""
     return Checkup(facts={"torch": "rltrain_mpi.backend:about"})
-
-
-def _advice(placement: Placement) -> str | None:
-    """Recommend MPI for several ranks of this machine, each with a core of its own."""
-    from rltrain.launch import available_cores
-
-    ranks = int(placement.nproc_per_node or 1)
-    fits = placement.launcher == "processes" and placement.nnodes == 1
-    if fits and placement.device_kind == "cpu" and 1 < ranks <= available_cores():
-        return "MPI averages faster"
-    return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import subprocess
 import sys
 from multiprocessing.connection import wait
@@ -26,14 +25,6 @@ RUN = {"library": "rsl_rl", "distributed": True, "nproc_per_node": 2, "writers":
 
 def test_it_is_never_chosen_silently():
     assert make_plan(RUN, {}).config.backend == "gloo"
-
-
-@pytest.mark.parametrize(("cores", "advised"), [(1, False), (2, True), (8, True)])
-def test_the_plan_recommends_it_where_each_rank_has_a_core(monkeypatch, cores, advised):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)))
-    (row,) = [line for line in plan_table(make_plan(RUN, {})).splitlines() if "backend" in line]
-    assert ("(MPI averages faster: --backend mpi)" in row) == advised
-    assert "mpi" not in plan_table(make_plan({**RUN, "nproc_per_node": None, "distributed": False}))
 
 
 def test_the_backend_brings_its_launcher():

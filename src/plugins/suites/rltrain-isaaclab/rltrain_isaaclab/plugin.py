@@ -24,15 +24,6 @@ _ALGORITHMS = ("amp", "bc", "distillation", "ippo", "mappo", "sac")
 _GROUP = "isaaclab.tasks"
 """The entry points of projects that have tasks; Isaac Lab 3's generator writes one."""
 
-UPGRADES = {
-    "rl_games": "Isaac Lab's own scripts keep working.",
-    "rsl_rl": "Isaac Lab 2.3's configurations and wrapper keep working. Its own train.py and "
-    "play.py for rsl_rl do not, because they need a version before 4: upgrade in a copy of the "
-    "environment, or go back with pip install rsl-rl-lib==3.1.2 when you need them.",
-    "skrl": "Isaac Lab's own train.py keeps working; the play.py of 2.3 needs skrl 1.4.",
-}
-"""What happens to Isaac Lab's own scripts when a library is upgraded."""
-
 
 def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     """Describe a task; return None if Isaac Lab does not have it.
@@ -152,7 +143,6 @@ def rltrain_provides() -> Iterable[Spec]:
             tuned=tuned,
             playing={"play": True},
             cannot_play=_cannot_play,
-            upgrades=UPGRADES,
         )
     ]
 
