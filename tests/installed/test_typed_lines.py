@@ -251,12 +251,8 @@ ISAAC_LAB_3 = [
         for flag, *says in (
             ("--local_ranks_filter 2", "--show-ranks 2: this node has 2 ranks, and no rank 2."),
             ("--local_ranks_filter None", "must be ranks such as `0 1`, or all"),
-            ("--tee 4", "4: must be 0 to 3, or RANK:0"),
-            ("--monitor_interval 0", "0: must be seconds, at least 0.1"),
-            ("--start_method thread", "thread: must be spawn, fork or forkserver"),
             ("--rdzv_conf is_host=1", "is_host=1: rltrain takes join_timeout=SECONDS"),
             ("--rdzv_conf join_timeout=soon", "--join-timeout soon: must be a whole number"),
-            ("--standalone --nnodes 2", "--standalone: the run is on 2 nodes."),
             ("--rdzv_endpoint a", "--rdzv-endpoint a: must be HOST:PORT, such as 10.0.0.1:29500."),
             ("--nnodes 4:1", "--nnodes 4:1: must be MIN:MAX, such as 1:4."),
             ("--nnodes 1:4", "--nnodes 1:4: add --rdzv-endpoint HOST:PORT"),

@@ -6,8 +6,8 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.dialects import Dialect, refusals
@@ -17,64 +17,23 @@ from rltrain.types import World
 _DEST = "torchrun "
 """How the names of the parsed settings begin."""
 
-
-class _Setting(NamedTuple):
-    """A setting that changes nothing."""
-
-    flags: tuple[str, ...]
-    value: Callable[[str], str]
-    """Returns the value, or raises `argparse.ArgumentTypeError`."""
-    note: str
-    """What rltrain does."""
-
-
-def _streams(text: str) -> str:
-    if not re.fullmatch(r"[0-3]|\d+:[0-3](,\d+:[0-3])*", text):
-        raise argparse.ArgumentTypeError(f"{text}: must be 0 to 3, or RANK:0 to RANK:3 and so on")
-    return text
-
-
-def _interval(text: str) -> str:
-    if not re.fullmatch(r"\d*\.?\d+|\d+\.", text) or float(text) < 0.1:
-        raise argparse.ArgumentTypeError(f"{text}: must be seconds, at least 0.1")
-    return text
-
-
-def _method(text: str) -> str:
-    if text not in ("spawn", "fork", "forkserver"):
-        raise argparse.ArgumentTypeError(f"{text}: must be spawn, fork or forkserver")
-    return text
-
-
 _LOGS = (
     "everything that a rank prints is in its log; the console shows rank 0's progress, and with "
     "--show-ranks what other ranks print."
 )
-_SETTINGS = [
-    _Setting(("--tee", "-t"), _streams, _LOGS),
-    _Setting(("--redirects", "-r"), _streams, _LOGS),
-    _Setting(
-        ("--monitor-interval",), _interval, "not used; a failed rank is noticed within 0.1 s."
+_NOT_USED = {
+    ("--tee", "-t"): _LOGS,
+    ("--redirects", "-r"): _LOGS,
+    ("--monitor-interval",): "not used; a failed rank is noticed within 0.1 s.",
+    ("--start-method",): "not used, nor by torchrun when it starts a script.",
+    ("--log-dir", "--torchrunx-log-dir", "--rank-log-dir"): (
+        "not used; the ranks' logs are in the run folder, below --log-root."
     ),
-    _Setting(("--start-method",), _method, "not used, nor by torchrun when it starts a script."),
-    _Setting(
-        ("--log-dir", "--torchrunx-log-dir", "--rank-log-dir"),
-        str,
-        "not used; the ranks' logs are in the run folder, below --log-root.",
-    ),
-    _Setting(
-        ("--local-addr",),
-        str,
-        "not used; a node's address is the one from which it reaches node 0.",
-    ),
-    _Setting(("--role",), str, "not used; all ranks have the same role."),
-]
+    ("--local-addr",): "not used; a node's address is the one from which it reaches node 0.",
+    ("--role",): "not used; all ranks have the same role.",
+}
+"""Settings that change nothing, and what rltrain does instead."""
 
-
-_SELVES = (
-    "Type torchrun's line: torchrun --nnodes N --nproc-per-node N --rdzv-backend c10d "
-    "--rdzv-endpoint HOST:PORT --rdzv-id ID -m rltrain ... --distributed"
-)
 _OF_TORCHRUN = (
     *("nnodes", "nproc-per-node", "num-gpus", "node-rank", "master-addr", "master-port"),
     *("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "local-addr", "max-restarts"),
@@ -87,7 +46,8 @@ _REFUSED = refusals(
         (
             "rdzv-backend rdzv-endpoint rdzv-id",
             "nodes that number themselves are torchrun's.",
-            _SELVES,
+            "Type torchrun's line: torchrun --nnodes N --nproc-per-node N --rdzv-backend c10d "
+            "--rdzv-endpoint HOST:PORT --rdzv-id ID -m rltrain ... --distributed",
         ),
         (
             "m module no-python run-path",
@@ -100,12 +60,8 @@ _REFUSED = refusals(
             "Leave it out, and search the logs.",
         ),
         (
-            "virtual-local-rank",
-            "the ranks of this node share their view of the GPUs.",
-            _BY_TORCHRUN,
-        ),
-        (
-            "event-log-handler logs-specs numa-binding shutdown-timeout signals-to-handle",
+            "virtual-local-rank event-log-handler logs-specs numa-binding shutdown-timeout "
+            "signals-to-handle",
             "rltrain's launcher does not have it.",
             _BY_TORCHRUN,
         ),
@@ -115,9 +71,9 @@ _REFUSED = refusals(
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:
     hidden: dict[str, Any] = {"help": argparse.SUPPRESS, "default": argparse.SUPPRESS}
-    for setting in _SETTINGS:
-        dest = _DEST + setting.flags[0]
-        parser.add_argument(*setting.flags, dest=dest, type=setting.value, **hidden)
+    for flags in _NOT_USED:
+        parser.add_argument(*flags, dest=_DEST + flags[0], **hidden)
+    # A run on one node finds a free port by itself.
     parser.add_argument("--standalone", dest=f"{_DEST}--standalone", action="store_true", **hidden)
     # The two below are other ways to write options of the run.
     parser.add_argument("--rdzv-conf", dest="join_timeout", type=_join_timeout, **hidden)
@@ -138,24 +94,11 @@ def _join_timeout(text: str) -> str:
 
 def _remarks(settings: Mapping[str, Any], config: RunConfig, world: World | None) -> list[str]:
     """Return a line for each setting that was given, except those that rltrain follows."""
-    given = {
-        name.removeprefix(_DEST): value
-        for name, value in settings.items()
-        if name.startswith(_DEST)
-    }
-    if "--standalone" in given:
-        _check_standalone(config, world)
     return [
-        f"{flag} {given[flag]}: {setting.note}"
-        for setting in _SETTINGS
-        if (flag := setting.flags[0]) in given
+        f"{flags[0]} {settings[_DEST + flags[0]]}: {note}"
+        for flags, note in _NOT_USED.items()
+        if _DEST + flags[0] in settings
     ]
-
-
-def _check_standalone(config: RunConfig, world: World | None) -> None:
-    nodes = world.num_nodes if world is not None else config.nnodes
-    if nodes > 1:
-        raise UsageError(f"--standalone: the run is on {nodes} nodes. Leave one of the two out.")
 
 
 def _hands_over(words: list[str]) -> list[str] | None:
@@ -187,7 +130,7 @@ def _hands_over(words: list[str]) -> list[str] | None:
     if given["rdzv_backend"] == "c10d" and _is_here(given.get("rdzv_endpoint", "localhost:0")):
         given["rdzv_conf"] = ",".join(filter(None, [given.get("rdzv_conf"), "is_host=true"]))
     of_torch = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-    if comes_and_goes:  # Ranks that start again go on from the newest checkpoint.
+    if comes_and_goes:  # Ranks that start again resume from the newest checkpoint.
         rest = [*rest, "--auto-resume", "--run-name", given["rdzv_id"]]
     command = [sys.executable, "-m", "torch.distributed.run", *of_torch]
     return [*command, "-m", "rltrain", "train", *rest, "--distributed"]
@@ -214,12 +157,11 @@ def _check_rendezvous(given: Mapping[str, str], comes_and_goes: bool) -> None:
     if backend not in (known := ("static", "c10d", "etcd", "etcd-v2")):
         raise UsageError(f"--rdzv-backend {backend}: must be one of {', '.join(known)}.")
     for name, metavar, meaning in (
-        ("rdzv_endpoint", "HOST:PORT", "where the nodes meet; that node must stay"),
-        ("rdzv_id", "ID", "the run's name, the same on every node"),
+        ("rdzv-endpoint", "HOST:PORT", "where the nodes meet; that node must stay"),
+        ("rdzv-id", "ID", "the run's name, the same on every node"),
     ):
-        if name not in given and nodes != "1":
-            flag = name.replace("_", "-")
-            raise UsageError(f"--nnodes {nodes}: add --{flag} {metavar}, {meaning}.")
+        if name.replace("-", "_") not in given and nodes != "1":
+            raise UsageError(f"--nnodes {nodes}: add --{name} {metavar}, {meaning}.")
     endpoint = given.get("rdzv_endpoint", "a:1")
     if not re.fullmatch(r"(\[[^\[\]]+\]|[^:\[\]]+):\d+", endpoint):
         raise UsageError(f"--rdzv-endpoint {endpoint}: must be HOST:PORT, such as 10.0.0.1:29500.")
