@@ -55,7 +55,7 @@ def is_image(space: Any) -> bool:
 
 @contextlib.contextmanager
 def as_given(session: Session, owner: Any, places: Mapping[str, Iterable[str]]) -> Iterator[None]:
-    """Keep what the user gives anew (`session.given_anew`) while a checkpoint is loaded.
+    """Keep what the user gives again (`session.given_anew`) while a checkpoint is loaded.
 
     By pattern of keys in `config.agent`, `places` are where an option's value is, from `owner` on,
     the library's algorithm: attributes ("entropy_coef"), in the groups of torch's optimizers too

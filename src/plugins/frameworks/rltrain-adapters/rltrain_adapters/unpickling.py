@@ -53,16 +53,12 @@ def load_data(
 ) -> Any:
     """Unpickle data: numbers, text, containers, and numpy's arrays and numbers.
 
-    Args:
-        data: what was pickled.
-        trusted: whether to let Python build whatever it names, which may run any code.
-        persistent: returns what an id stands for that the pickler wrote in an object's place.
-        names: what else it may name, such as "datetime.datetime".
+    If it is trusted, Python builds anything that it names, which may run any code. Otherwise it is
+    an `UnsafePickle` if it names what is not known to be data only, and a `pickle.UnpicklingError`
+    if it is damaged.
 
-    Raises:
-        UnsafePickle: it is not trusted, and it names what is not known to be data only.
-        pickle.UnpicklingError: it is damaged.
-        Exception: it is trusted; whatever its code raises.
+    `persistent` returns what an id stands for that the pickler wrote in an object's place; `names`
+    is what else it may name, such as "datetime.datetime".
     """
     if trusted:
         return load_trusted(data, persistent)
@@ -269,7 +265,7 @@ def _bytearray(contents: bytes = b"") -> bytearray:
 
 
 def _keys(items: Any) -> Any:
-    """Return what becomes keys or members: hashing walks them, whatever is shared."""
+    """Return what becomes keys or members: hashing walks them, shared parts too."""
     for each in items:
         if isinstance(each, (tuple, frozenset)):
             check_tree(each, _LONGEST)

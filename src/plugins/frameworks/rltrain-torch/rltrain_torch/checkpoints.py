@@ -26,14 +26,14 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
     Args:
         path: the file.
         device: where its tensors go.
-        trusted: whether to build whatever the file names, which may run any code.
+        trusted: whether to build anything that the file names, which may run any code.
 
     Returns:
         What was saved: tensors on the device, numpy's arrays, and plain data.
 
     Raises:
         UnsafePickle: it is not trusted, and names more than tensors, arrays and plain data.
-        Exception: whatever damaged bytes cause.
+        Exception: what damaged bytes cause.
     """
     import torch
 
@@ -168,7 +168,7 @@ def top_level_keys(path: str, trusted: bool = False) -> list[str] | str:
 
     Args:
         path: the file.
-        trusted: whether to build whatever the file names, which may run any code.
+        trusted: whether to build anything that the file names, which may run any code.
 
     Returns:
         A list of the keys as text, which is empty if the file holds no mapping; or one sentence.

@@ -98,7 +98,7 @@ class TorchProcessGroup:
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
         """Return rank `src`'s object."""
-        # torch's own collectives of objects would unpickle whatever a peer sends.
+        # torch's own collectives of objects would unpickle anything that a peer sends.
         packed = pack_object(obj) if self.rank == src else b""
         size = int(self.broadcast(np.array(len(packed)), src))
         return unpack_object(self.broadcast(_padded(packed, size), src).tobytes())
