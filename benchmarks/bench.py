@@ -36,7 +36,6 @@ SCRIPTS = {
         "stepping.py",
         "stepping.py --task rltrain/CartPoleContinuous-v1 envpool/CartPole-v1 --num-envs 64",
     ),
-    "Gradients sent early": ("overlap.py", "overlap.py --megabytes 4"),
     "Start": (
         "startup.py --ranks 1 2 4 8 --rounds 3",
         "startup.py --ranks 2 --rounds 1 --library rsl_rl",

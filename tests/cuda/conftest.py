@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def nccl_shares() -> None:
     """Skip where NCCL cannot have several ranks on one GPU."""
-    from rltrain_torch.nccl import cannot_share
+    from rltrain_torch.devices import cannot_share
 
     if KIND != "cpu" and (reason := cannot_share()):
         pytest.skip(reason)

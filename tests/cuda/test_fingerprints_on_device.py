@@ -7,7 +7,7 @@ import torch
 from benchmarks import alone
 from on_device import KIND
 
-from rltrain_torch.fingerprints import device_checksum, fingerprints
+from rltrain_torch.optimizers import device_checksum, fingerprints
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int64])

@@ -8,7 +8,9 @@ import torch.distributed as dist
 from on_device import BACKEND, KIND
 
 from rltrain_devkit import BackendConformance
-from rltrain_torch.flight_recorder import last_collectives
+from rltrain_torch.backends import TorchBackend
+
+last_collectives = TorchBackend().rltrain_describe_collectives
 
 
 @pytest.mark.gpu_only

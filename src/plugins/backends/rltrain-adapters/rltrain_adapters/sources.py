@@ -1,6 +1,7 @@
 """Reads packages' sources: whose a task is, what words a library has; imports users' modules.
 
-Importing a simulator takes seconds; a name that nobody knows must not cost that.
+Importing a simulator takes seconds; an unknown name must not cost that. Modules are packages with
+all their modules, too.
 """
 
 from __future__ import annotations
@@ -17,17 +18,6 @@ from pathlib import Path
 
 from rltrain.errors import UsageError, in_a_line
 
-__all__ = [
-    "compared_with",
-    "first_arguments",
-    "import_for",
-    "keys_read",
-    "mentions",
-    "parameters",
-    "registered_names",
-    "texts_in",
-]
-
 _REGISTERED = r"""(?:\b{argument}\s*=|\b{function}\()\s*["']([^"'{{}}]+)["']"""
 
 _READ = re.compile(
@@ -42,12 +32,7 @@ _LITERALS = (ast.Dict, ast.List, ast.Tuple, ast.Set)
 def import_for(task: str, module: str | None = None) -> str:
     """Import a module that registers a task, and return the task's name without a module.
 
-    Args:
-        task: "Name", or "module:Name".
-        module: the module; by default the one that the task names, if it does.
-
-    Raises:
-        UsageError: the module cannot be imported.
+    By default, that is the module that the task names, as in "module:Name", if it does.
     """
     named, _, name = task.rpartition(":")
     module = module or named
@@ -63,13 +48,7 @@ def import_for(task: str, module: str | None = None) -> str:
 
 
 def mentions(module: str, *texts: str, files: str = "*.py") -> bool:
-    """Return whether the sources of a module have one of some texts.
-
-    Args:
-        module: the module, or a package with all that it contains.
-        texts: what to look for.
-        files: the names of a package's files that are read.
-    """
+    """Return whether a module's sources, in these files of a package, have one of the texts."""
     wanted = [text.encode() for text in texts]
     return any(text in content for content in _sources(module, files) for text in wanted)
 
@@ -77,11 +56,7 @@ def mentions(module: str, *texts: str, files: str = "*.py") -> bool:
 def registered_names(module: str, function: str, argument: str, files: str = "*.py") -> list[str]:
     """Return the names that a package registers in plain text, in the order of its files.
 
-    Args:
-        module: the package.
-        function: takes the name as its first argument, such as "register".
-        argument: or as this one, such as "id".
-        files: the names of a package's files that are read.
+    The function, such as "register", takes the name as its first argument, or as `argument`.
     """
     pattern = re.compile(_REGISTERED.format(argument=argument, function=function))
     found = (pattern.findall(text.decode(errors="replace")) for text in _sources(module, files))
@@ -90,12 +65,7 @@ def registered_names(module: str, function: str, argument: str, files: str = "*.
 
 @functools.cache
 def texts_in(module: str, name: str) -> frozenset[str]:
-    """Return the texts of the list, or the keys of the mapping, that a module assigns to a name.
-
-    Args:
-        module: the module; for a package, all its modules.
-        name: of the variable, wherever in the module it is.
-    """
+    """Return the texts of the list, or the keys of the mapping, that a module assigns to a name."""
     values = [
         next((part for part in ast.walk(node.value) if isinstance(part, _LITERALS)), None)
         for node in _nodes(module, name)
@@ -109,9 +79,7 @@ def texts_in(module: str, name: str) -> frozenset[str]:
 def first_arguments(module: str, function: str) -> frozenset[str]:
     """Return the texts that a module gives to a function as its first argument.
 
-    Args:
-        module: the module; for a package, all its modules.
-        function: as it is called, such as "factory.register" in `self.factory.register("name")`.
+    It is named as it is called: "factory.register" in `self.factory.register("name")`.
     """
     owner, _, name = function.rpartition(".")
     return _texts(
@@ -124,12 +92,7 @@ def first_arguments(module: str, function: str) -> frozenset[str]:
 
 @functools.cache
 def compared_with(module: str, name: str) -> frozenset[str]:
-    """Return the texts that a module compares a name with, as in `name == "text"`.
-
-    Args:
-        module: the module; for a package, all its modules.
-        name: of a variable, an attribute or a key: `config["name"] == "text"`.
-    """
+    """Return the texts that a module compares a variable, attribute or key of a name with."""
     return _texts(
         part
         for node in _nodes(module, name)
@@ -144,9 +107,6 @@ def keys_read(*modules: str) -> frozenset[str]:
     """Return the keys that modules read of their options, as in `self.config.get("key")`.
 
     Options are what is called config or params, or ends so.
-
-    Args:
-        *modules: the modules; for a package, all its modules.
     """
     sources = (source for module in modules for source in _sources(module, "*.py"))
     found = (each for source in sources for each in _READ.findall(source))
@@ -159,10 +119,6 @@ def parameters(module: str, name: str) -> Mapping[str, bool]:
 
     There are none if the module has no such class, or the class neither a constructor of its own
     nor fields, as a dataclass has.
-
-    Args:
-        module: the module; for a package, all its modules.
-        name: of the class or the function.
     """
     kinds = (ast.ClassDef, ast.FunctionDef)
     named = [x for x in _nodes(module, name) if isinstance(x, kinds) and x.name == name]
@@ -209,16 +165,8 @@ def _parsed(source: bytes) -> tuple[ast.AST, ...]:
     return ()
 
 
-def _sources(module: str, files: str) -> Iterator[bytes]:
-    for path in _files(module, files):
-        try:
-            yield path.read_bytes()
-        except OSError:  # Broken links, say.
-            continue
-
-
-def _files(module: str, names: str) -> Iterator[Path]:
-    """Return the files of a module, in order; none if it cannot be found."""
+def _sources(module: str, names: str) -> Iterator[bytes]:
+    """Yield the contents of a module's files, in order; none if it cannot be found."""
     top, *inner = module.split(".")
     if not all(part.isidentifier() for part in (top, *inner)):
         return
@@ -226,13 +174,12 @@ def _files(module: str, names: str) -> Iterator[Path]:
         spec = importlib.util.find_spec(top)  # Of a top-level module, this imports nothing.
     except (ImportError, ValueError):
         return
-    if spec is None:
-        return
-    for folder in spec.submodule_search_locations or ():
+    files: list[Path] = []
+    for folder in (spec and spec.submodule_search_locations) or ():
         path = Path(folder, *inner)
-        if path.is_dir():
-            yield from sorted(path.rglob(names))
-        elif path.with_suffix(".py").is_file():
-            yield path.with_suffix(".py")
-    if not spec.submodule_search_locations and not inner and spec.origin is not None:
-        yield from (path for path in [Path(spec.origin)] if path.suffix == ".py")
+        files += sorted(path.rglob(names)) if path.is_dir() else [path.with_suffix(".py")]
+    if spec is not None and not inner and (spec.origin or "").endswith(".py") and not files:
+        files.append(Path(str(spec.origin)))
+    for file in files:
+        with contextlib.suppress(OSError):  # Of broken links, say.
+            yield file.read_bytes()

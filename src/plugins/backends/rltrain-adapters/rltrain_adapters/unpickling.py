@@ -53,16 +53,12 @@ def load_data(
 ) -> Any:
     """Unpickle data: numbers, text, containers, and numpy's arrays and numbers.
 
-    Args:
-        data: what was pickled.
-        trusted: whether to let Python build whatever it names, which may run any code.
-        persistent: returns what an id stands for that the pickler wrote in an object's place.
-        names: what else it may name, such as "datetime.datetime".
+    If it is trusted, Python builds anything that it names, which may run any code. Otherwise it is
+    an `UnsafePickle` if it names what is not known to be data only, and a `pickle.UnpicklingError`
+    if it is damaged.
 
-    Raises:
-        UnsafePickle: it is not trusted, and it names what is not known to be data only.
-        pickle.UnpicklingError: it is damaged.
-        Exception: it is trusted; whatever its code raises.
+    `persistent` returns what an id stands for that the pickler wrote in an object's place; `names`
+    is what else it may name, such as "datetime.datetime".
     """
     if trusted:
         return load_trusted(data, persistent)
@@ -81,8 +77,6 @@ _LONGEST = 200
 _MARK = object()
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
 _EMPTY = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple, "EMPTY_SET": set}
-_LISTS = (list, collections.deque)
-_MAPPINGS = (dict, collections.OrderedDict, collections.Counter)
 
 
 class _Machine:
@@ -102,32 +96,66 @@ class _Machine:
                 (whole,) = self._stack
                 check_tree(whole, max(size, MOST))
                 return whole
-            step = self._STEPS.get(opcode.name)
-            if step is None:
-                raise UnsafePickle(f"the opcode {opcode.name}")
-            step(self, argument, opcode.name)
+            self._step(opcode.name, argument)
         raise ValueError("it ends too early")
 
-    def _skip(self, argument: Any, opcode: str) -> None:
-        """Ignore what only tells a reader how the bytes are divided."""
-
-    def _push(self, argument: Any, opcode: str) -> None:
-        self._stack.append(argument)
-
-    def _push_constant(self, argument: None, opcode: str) -> None:
-        self._stack.append(_CONSTANTS[opcode])
-
-    def _push_empty(self, argument: None, opcode: str) -> None:
-        self._stack.append(_EMPTY[opcode]())
-
-    def _push_mark(self, argument: None, opcode: str) -> None:
-        self._stack.append(_MARK)
-
-    def _memoize(self, argument: int | None, opcode: str) -> None:
-        self._memo[len(self._memo) if argument is None else argument] = self._stack[-1]
-
-    def _recall(self, argument: int, opcode: str) -> None:
-        self._stack.append(self._memo[argument])
+    def _step(self, opcode: str, argument: Any) -> None:
+        stack = self._stack
+        match opcode:
+            case "BININT" | "BININT1" | "BININT2" | "LONG1" | "LONG4" | "BINFLOAT":
+                stack.append(argument)
+            case "SHORT_BINUNICODE" | "BINUNICODE" | "BINUNICODE8":
+                stack.append(argument)
+            case "SHORT_BINBYTES" | "BINBYTES" | "BINBYTES8" | "BYTEARRAY8":
+                stack.append(argument)
+            case "MEMOIZE" | "BINPUT" | "LONG_BINPUT":
+                self._memo[len(self._memo) if argument is None else argument] = stack[-1]
+            case "BINGET" | "LONG_BINGET":
+                stack.append(self._memo[argument])
+            case "NONE" | "NEWTRUE" | "NEWFALSE":
+                stack.append(_CONSTANTS[opcode])
+            case "EMPTY_LIST" | "EMPTY_DICT" | "EMPTY_TUPLE" | "EMPTY_SET":
+                stack.append(_EMPTY[opcode]())
+            case "MARK":
+                stack.append(_MARK)
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                size = int(opcode[-1])
+                if len(stack) < size:
+                    raise ValueError("an empty stack")
+                stack[-size:] = [tuple(stack[-size:])]
+            case "TUPLE":
+                stack.append(tuple(self._marked()))
+            case "FROZENSET":
+                stack.append(frozenset(_keys(self._marked())))
+            case "APPEND" | "APPENDS":
+                items = self._marked() if opcode == "APPENDS" else [stack.pop()]
+                self._target(list, collections.deque).extend(items)
+            case "ADDITEMS":
+                items = self._marked()
+                self._target(set).update(_keys(items))
+            case "SETITEM" | "SETITEMS":
+                if opcode == "SETITEM":
+                    stack.insert(len(stack) - 2, _MARK)
+                items = self._marked()
+                target = self._target(dict, collections.OrderedDict, collections.Counter)
+                target.update(zip(_keys(items[::2]), items[1::2], strict=True))
+            case "STACK_GLOBAL":
+                name, module = stack.pop(), stack.pop()
+                stack.append(self._named(module, name))
+            case "GLOBAL":
+                stack.append(self._named(*argument.split(" ", 1)))
+            case "REDUCE" | "NEWOBJ":
+                self._call()
+            case "BUILD":
+                self._build()
+            case "BINPERSID" if self._persistent is not None:
+                stack.append(self._persistent(stack.pop()))
+            case "BINPERSID":
+                raise UnsafePickle("an object that was kept elsewhere")
+            case "PROTO" | "FRAME":
+                pass  # They only say how the bytes are divided.
+            case _:
+                raise UnsafePickle(f"the opcode {opcode}")
 
     def _marked(self) -> list[Any]:
         """Take everything above the last mark off the stack."""
@@ -140,45 +168,18 @@ class _Machine:
         del self._stack[at:]
         return taken
 
-    def _short_tuple(self, argument: None, opcode: str) -> None:
-        size = int(opcode[-1])
-        if len(self._stack) < size:
-            raise ValueError("an empty stack")
-        self._stack[-size:] = [tuple(self._stack[-size:])]
-
-    def _tuple(self, argument: None, opcode: str) -> None:
-        self._stack.append(tuple(self._marked()))
-
-    def _frozenset(self, argument: None, opcode: str) -> None:
-        self._stack.append(frozenset(_keys(self._marked())))
-
-    def _append(self, argument: None, opcode: str) -> None:
-        items = self._marked() if opcode == "APPENDS" else [self._stack.pop()]
-        self._target(_LISTS).extend(items)
-
-    def _add(self, argument: None, opcode: str) -> None:
-        items = self._marked()
-        self._target((set,)).update(_keys(items))
-
-    def _set_item(self, argument: None, opcode: str) -> None:
-        if opcode == "SETITEM":
-            self._stack.insert(len(self._stack) - 2, _MARK)
-        items = self._marked()
-        self._target(_MAPPINGS).update(zip(_keys(items[::2]), items[1::2], strict=True))
-
-    def _target(self, types: tuple[type, ...]) -> Any:
+    def _target(self, *types: type) -> Any:
         if type(self._stack[-1]) not in types:
             raise TypeError(f"a {type(self._stack[-1]).__name__} for a {types[0].__name__}")
         return self._stack[-1]
 
-    def _name(self, argument: None, opcode: str) -> None:
-        name, module = self._stack.pop(), self._stack.pop()
+    def _named(self, module: Any, name: Any) -> Name:
         found = self._names.get(f"{module}.{name}")
         if found is None:
             raise UnsafePickle(f"{module}.{name}"[:_LONGEST])
-        self._stack.append(found)
+        return found
 
-    def _call(self, argument: None, opcode: str) -> None:
+    def _call(self) -> None:
         arguments, name = self._stack.pop(), self._stack.pop()
         if not isinstance(name, Name) or name.make is None or type(arguments) is not tuple:
             raise UnsafePickle("a call of what makes no data")
@@ -187,7 +188,7 @@ class _Machine:
         self._made[id(made)] = made, name
         self._stack.append(made)
 
-    def _build(self, argument: None, opcode: str) -> None:
+    def _build(self) -> None:
         state = self._stack.pop()
         made, name = self._made.get(id(self._stack[-1]), (None, Name()))
         if name.update is None:
@@ -200,38 +201,6 @@ class _Machine:
         self._left -= sum(len(each) for each in parts if isinstance(each, Sized))
         if self._left < 0:
             raise ValueError("it grows as it is read")
-
-    def _global(self, argument: str, opcode: str) -> None:
-        self._stack += argument.split(" ", 1)
-        self._name(None, opcode)
-
-    def _persistent_id(self, argument: None, opcode: str) -> None:
-        if self._persistent is None:
-            raise UnsafePickle("an object that was kept elsewhere")
-        self._stack.append(self._persistent(self._stack.pop()))
-
-    _STEPS: Mapping[str, Callable[[_Machine, Any, str], None]] = {
-        **dict.fromkeys(("PROTO", "FRAME"), _skip),
-        **dict.fromkeys(("BININT", "BININT1", "BININT2", "LONG1", "LONG4", "BINFLOAT"), _push),
-        **dict.fromkeys(("SHORT_BINUNICODE", "BINUNICODE", "BINUNICODE8"), _push),
-        **dict.fromkeys(("SHORT_BINBYTES", "BINBYTES", "BINBYTES8", "BYTEARRAY8"), _push),
-        **dict.fromkeys(_CONSTANTS, _push_constant),
-        **dict.fromkeys(_EMPTY, _push_empty),
-        **dict.fromkeys(("TUPLE1", "TUPLE2", "TUPLE3"), _short_tuple),
-        **dict.fromkeys(("BINGET", "LONG_BINGET"), _recall),
-        **dict.fromkeys(("APPEND", "APPENDS"), _append),
-        **dict.fromkeys(("SETITEM", "SETITEMS"), _set_item),
-        **dict.fromkeys(("REDUCE", "NEWOBJ"), _call),
-        "MARK": _push_mark,
-        **dict.fromkeys(("MEMOIZE", "BINPUT", "LONG_BINPUT"), _memoize),
-        "TUPLE": _tuple,
-        "FROZENSET": _frozenset,
-        "ADDITEMS": _add,
-        "STACK_GLOBAL": _name,
-        "GLOBAL": _global,
-        "BUILD": _build,
-        "BINPERSID": _persistent_id,
-    }
 
 
 class ArrayType:
@@ -279,12 +248,7 @@ def _array(contents: Any, kind: Any, shape: Any, order: Any) -> Any:
 
 
 def scalar(kind: Any, contents: Any) -> Any:
-    """Return a number of numpy's.
-
-    Args:
-        kind: an `ArrayType`.
-        contents: its bytes.
-    """
+    """Return a number of numpy's, of an `ArrayType` and with these bytes."""
     return _array(contents, kind, (), "C")[()]
 
 
@@ -301,7 +265,7 @@ def _bytearray(contents: bytes = b"") -> bytearray:
 
 
 def _keys(items: Any) -> Any:
-    """Return what becomes keys or members: hashing walks them, whatever is shared."""
+    """Return what becomes keys or members: hashing walks them, shared parts too."""
     for each in items:
         if isinstance(each, (tuple, frozenset)):
             check_tree(each, _LONGEST)

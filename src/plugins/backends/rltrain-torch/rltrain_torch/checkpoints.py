@@ -26,14 +26,14 @@ def load(path: str, device: str = "cpu", trusted: bool = False) -> Any:
     Args:
         path: the file.
         device: where its tensors go.
-        trusted: whether to build whatever the file names, which may run any code.
+        trusted: whether to build anything that the file names, which may run any code.
 
     Returns:
         What was saved: tensors on the device, numpy's arrays, and plain data.
 
     Raises:
         UnsafePickle: it is not trusted, and names more than tensors, arrays and plain data.
-        Exception: whatever damaged bytes cause.
+        Exception: what damaged bytes cause.
     """
     import torch
 
@@ -77,13 +77,14 @@ def _tensor_names() -> dict[str, Name]:
     import torch
 
     made = Name(lambda *parts: object(), lambda made, state: None)
+    rebuilt = ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state")
     kinds = [name for name, x in vars(torch).items() if isinstance(x, torch.dtype)]
     kinds += [name for name in dir(torch) if name.endswith("Storage")]
     return {
         **{f"torch.{name}": Name() for name in kinds},
         **{f"torch.storage.{name}": Name() for name in ("TypedStorage", "UntypedStorage")},
         **dict.fromkeys(("torch.Size", "torch.device", "torch.serialization._get_layout"), made),
-        **{f"torch._utils._rebuild_{name}": made for name in _REBUILT},
+        **{f"torch._utils._rebuild_{name}": made for name in rebuilt},
         **{f"torch.{name}": made for name in ("Tensor", "nn.parameter.Parameter")},
         "torch._tensor._rebuild_from_type_v2": made,
         "collections.OrderedDict": Name(
@@ -91,9 +92,6 @@ def _tensor_names() -> dict[str, Name]:
         ),
         "_codecs.encode": Name(lambda text, encoding: text.encode("latin1")),
     }
-
-
-_REBUILT = ("tensor", "tensor_v2", "tensor_v3", "parameter", "parameter_with_state")
 
 
 def _bounded(path: str) -> str | io.BytesIO:
@@ -170,7 +168,7 @@ def top_level_keys(path: str, trusted: bool = False) -> list[str] | str:
 
     Args:
         path: the file.
-        trusted: whether to build whatever the file names, which may run any code.
+        trusted: whether to build anything that the file names, which may run any code.
 
     Returns:
         A list of the keys as text, which is empty if the file holds no mapping; or one sentence.

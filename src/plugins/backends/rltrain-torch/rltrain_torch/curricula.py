@@ -1,4 +1,4 @@
-"""What the curricula of an environment have come to, for suites whose environments have managers.
+"""Curriculum state of an environment, for suites whose environments have managers.
 
 Isaac Lab and mjlab have the same ones. Their environments cannot save the whole simulation, but
 what curricula change is little: counters, levels, and values in the managers' configurations.
@@ -38,11 +38,7 @@ class Curricula:
     """
 
     def __init__(self, env: Any) -> None:
-        """Remember how it begins.
-
-        Args:
-            env: the simulator's environment, as it was made.
-        """
+        """Remember how it begins: `env` is the simulator's environment, as it was made."""
         self._env = env
         self._to_restore: Mapping[str, Any] | None = {}
         self._first = {name: _data(owner, key) for name, owner, key in _places(env)}
@@ -89,11 +85,11 @@ class HasCurricula:
     _curricula: Curricula
 
     def get_curricula(self) -> dict[str, Any]:
-        """Return what curricula have come to: counters, levels, changed weights and ranges."""
+        """Return the state of curricula: counters, levels, changed weights and ranges."""
         return self._curricula.get_state()
 
     def set_curricula(self, state: Mapping[str, Any]) -> None:
-        """Let curricula go on from what `get_curricula` returned, of any number of environments."""
+        """Continue curricula from what `get_curricula` returned, of any number of environments."""
         self._curricula.set_state(state)
 
 

@@ -37,11 +37,7 @@ class _Exported(torch.nn.Module):
 def write_onnx(
     module: PolicyModule, path: Path, metadata: Mapping[str, str], opset: int
 ) -> dict[str, Any]:
-    """Write an ONNX file with named inputs and outputs.
-
-    Returns:
-        The versions of its operators and of its format.
-    """
+    """Write an ONNX file with named inputs and outputs; return its versions."""
     import onnx
 
     examples, dynamic_shapes = _examples(module)

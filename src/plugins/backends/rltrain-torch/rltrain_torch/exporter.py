@@ -54,9 +54,5 @@ class TorchExporter:
         """Load a written file; see `rltrain.policy.Exporter`."""
         from rltrain_torch import exported
 
-        loaders = {
-            "onnx": exported.load_onnx,
-            "jit": exported.load_jit,
-            "pt2": exported.load_pt2,
-        }
+        loaders = {"onnx": exported.load_onnx, "jit": exported.load_jit, "pt2": exported.load_pt2}
         return loaders[format](path)

@@ -1,16 +1,17 @@
-"""Gradient sync `flat`, and the function with which torch adapters use any gradient sync."""
+"""Gradient syncs `flat` and `bf16`, and how torch adapters use any gradient sync."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 
 from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 
-__all__ = ["Bucket", "FlatGradientSync", "FlatSync", "check_alone", "check_count", "synchronize"]
+__all__ = ["Bf16GradientSync", "FlatGradientSync", "check_alone", "synchronize"]
 
 _LARGE = 1 << 20
 """Elements from which a buffer is large: 4 MiB of float32 do not stay in a core's own caches."""
@@ -52,13 +53,8 @@ def check_alone(
 ) -> None:
     """Call a gradient sync before each step, for a library that calls none on one rank.
 
-    What `--on-nonfinite` promises holds there, too: the sync checks the gradients.
-
-    Args:
-        optimizer: steps the parameters.
-        sync: as in `synchronize`.
-        parameters: as in `synchronize`.
-        extras: as in `synchronize`.
+    What `--on-nonfinite` promises holds there, too: the sync checks the gradients. The optimizer
+    steps the parameters; the other arguments are those of `synchronize`.
     """
 
     def before_step(*arguments: object) -> None:
@@ -78,14 +74,43 @@ class FlatGradientSync:
         return FlatSync(session.group, parameters)
 
 
-class FlatSync:
-    """Averages all gradients of an optimizer with one all-reduce per dtype.
+class Bf16GradientSync:
+    """The plugin: creates a `Bf16Sync` per optimizer, and keeps their errors for a resumed run."""
 
-    The gradients are copied into a persistent buffer, and views of it are returned: no copy back,
-    and no allocation in a step. At the buffer's end there is one flag per parameter; their sum
-    counts the ranks that have a gradient. A rank without one contributes zeros, so the gradients
-    of all ranks stay aligned even if only some of them took a branch of the model.
-    """
+    def __init__(self) -> None:
+        self._syncs: list[Bf16Sync] = []
+
+    @hookimpl
+    def rltrain_gradient_sync(
+        self, session: Session, parameters: Sequence[torch.Tensor], extras: int
+    ) -> GradientSync:
+        """Return the gradient sync; extras are averaged in full precision, by a second one."""
+        count = len(parameters) - extras
+        sync = Bf16Sync(session.group, parameters[:count])
+        self._syncs.append(sync)
+        if not extras:
+            return sync
+        exact = FlatSync(session.group, parameters[count:])
+
+        def average(gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+            return [*sync(gradients[:count]), *exact(gradients[count:])]
+
+        return average
+
+    @hookimpl
+    def rltrain_save_state(self) -> list[np.ndarray]:
+        """Return what this rank's syncs have rounded off and not yet sent."""
+        return [sync.errors.cpu().numpy() for sync in self._syncs]
+
+    @hookimpl
+    def rltrain_load_state(self, state: list[np.ndarray]) -> None:
+        """Restore it."""
+        for sync, errors in zip(self._syncs, state, strict=True):
+            sync.errors.copy_(torch.from_numpy(errors))
+
+
+class FlatSync:
+    """Averages all gradients of an optimizer with one all-reduce per dtype."""
 
     def __init__(self, group: ProcessGroup, parameters: Sequence[torch.Tensor]) -> None:
         self._group = group
@@ -94,26 +119,90 @@ class FlatSync:
         for index, parameter in enumerate(parameters):
             by_dtype.setdefault(parameter.dtype, []).append(index)
         self._buckets = [
-            Bucket(indices, [parameters[index] for index in indices], dtype)
+            _Bucket(indices, [parameters[index] for index in indices], dtype)
             for dtype, indices in by_dtype.items()
         ]
 
     def __call__(self, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
         """Return the averages, as views of buffers that the next call overwrites."""
-        check_count(gradients, self._count)
-        if self._group.world_size == 1:
+        _check_count(gradients, self._count)
+        ranks = self._group.world_size
+        if ranks == 1:
             return list(gradients)
         averaged: list[torch.Tensor | None] = [None] * self._count
-        ranks = self._group.world_size
+        exact = ranks & (ranks - 1) == 0  # Then to multiply by 1 / ranks is as exact as to divide.
         for bucket in self._buckets:
-            at_once = bucket.is_large and _is_power_of_two(ranks)
+            at_once = exact and bucket.is_large
             bucket.reduce(self._group, gradients, averaged, 1 / ranks if at_once else 1.0)
-            if not at_once:
-                bucket.divide(ranks)
+            if at_once:
+                continue
+            if exact:
+                bucket.buffer.mul_(1 / ranks)  # Takes less time.
+            else:
+                bucket.buffer.div_(ranks)
         return averaged
 
 
-def check_count(gradients: Sequence[torch.Tensor | None], count: int) -> None:
+class Bf16Sync:
+    """Averages all gradients of an optimizer with one all-reduce in bfloat16.
+
+    bfloat16 has the range of float32, and 8 bits of precision. A rank keeps what its gradient lost
+    and adds it to its next one (error feedback, Seide et al. 2014, "1-Bit Stochastic Gradient
+    Descent"): over many steps, the averages add up to those of the true gradients. The rounding of
+    the sum itself, one part in 256 for each addition, belongs to no rank and is not corrected.
+
+    NaN and infinity are sent as they are, and not kept. `errors` is what this rank has rounded off:
+    float32, one for each element of the parameters.
+    """
+
+    def __init__(self, group: ProcessGroup, parameters: Sequence[torch.Tensor]) -> None:
+        self._group, self._count = group, len(parameters)
+        sizes = [parameter.numel() for parameter in parameters]
+        device = parameters[0].device
+        self.errors = torch.zeros(sum(sizes), device=device)
+        sent = torch.zeros(sum(sizes), dtype=torch.bfloat16, device=device)
+        shapes = [parameter.shape for parameter in parameters]
+        self._errors, self._sent = (
+            [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+            for parts in (torch.split(self.errors, sizes), torch.split(sent, sizes))
+        )
+        self._means = [torch.zeros_like(each, requires_grad=False) for each in parameters]
+        self._bucket = _Bucket([*range(self._count)], [*parameters], torch.bfloat16)
+
+    @torch.no_grad()
+    def __call__(self, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        """Return the averages, in tensors that the next call overwrites."""
+        _check_count(gradients, self._count)
+        if self._group.world_size == 1:
+            return list(gradients)
+        sums: list[torch.Tensor | None] = [None] * self._count
+        self._bucket.reduce(self._group, self._rounded(gradients), sums)
+        means: list[torch.Tensor | None] = [
+            None if total is None else mean for total, mean in zip(sums, self._means, strict=True)
+        ]
+        present = [mean for mean in means if mean is not None]
+        if present:
+            torch._foreach_copy_(present, [total for total in sums if total is not None])
+            torch._foreach_div_(present, self._group.world_size)
+        return means
+
+    def _rounded(self, gradients: Sequence[torch.Tensor | None]) -> list[torch.Tensor | None]:
+        """Return what to send, and keep the rest. The error of an absent gradient waits."""
+        present = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        sent: list[torch.Tensor | None] = [None] * self._count
+        if not present:
+            return sent
+        errors, rounded = ([each[i] for i in present] for each in (self._errors, self._sent))
+        torch._foreach_add_(errors, [each for each in gradients if each is not None])
+        torch._foreach_copy_(rounded, errors)
+        torch._foreach_sub_(errors, rounded)
+        self.errors.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
+        for index in present:
+            sent[index] = self._sent[index]
+        return sent
+
+
+def _check_count(gradients: Sequence[torch.Tensor | None], count: int) -> None:
     """Check that there is a gradient or None for each parameter."""
     if len(gradients) != count:
         raise ValueError(
@@ -121,33 +210,24 @@ def check_count(gradients: Sequence[torch.Tensor | None], count: int) -> None:
         )
 
 
-def _is_power_of_two(ranks: int) -> bool:
-    """Return whether to multiply by 1 / ranks is as exact as to divide."""
-    return ranks & (ranks - 1) == 0
-
-
-class Bucket:
+class _Bucket:
     """Parameters whose gradients are summed in one collective.
 
-    Attributes:
-        indices: the parameters' numbers among all of the optimizer.
-        buffer: the gradients, and after them a flag for each parameter.
-        is_large: whether it takes less time to multiply each gradient while it is copied, than to
-            copy all in one call and to divide all in another.
+    The gradients are copied into a persistent buffer, and views of it are returned: no copy back,
+    and no allocation in a step. At the buffer's end there is one flag per parameter; their sum
+    counts the ranks that have a gradient. A rank without one contributes zeros, so the gradients
+    of all ranks stay aligned even if only some of them took a branch of the model.
+
+    If `is_large`, it takes less time to multiply each gradient while it is copied, than to copy all
+    in one call and to divide all in another. `indices` are the parameters' numbers among all of the
+    optimizer; their gradients are sent in `dtype`.
     """
 
     def __init__(
         self, indices: list[int], parameters: list[torch.Tensor], dtype: torch.dtype
     ) -> None:
-        """Make the buffer.
-
-        Args:
-            indices: see above.
-            parameters: as many parameters.
-            dtype: in which their gradients are sent.
-        """
         sizes = [parameter.numel() for parameter in parameters]
-        self.indices = indices
+        self._indices = indices
         device = parameters[0].device
         self.buffer = torch.zeros(sum(sizes) + len(sizes), dtype=dtype, device=device)
         *parts, self._flags = torch.split(self.buffer, [*sizes, len(sizes)])
@@ -167,24 +247,24 @@ class Bucket:
     ) -> None:
         """Put the sums of this bucket's gradients over ranks into `sums`: views. Collective.
 
-        Args:
-            group: the ranks.
-            gradients: of all parameters of the optimizer.
-            sums: the same, where each bucket puts its own.
-            scale: by what to multiply each gradient before.
+        `gradients` and `sums` are of all parameters of the optimizer. Each gradient is multiplied
+        by `scale` before.
         """
-        self.fill(gradients, scale)
+        self._fill(gradients, scale)
         reduced = group.all_reduce(self.buffer, op="sum")
         if reduced is not self.buffer:
             self.buffer.copy_(reduced)
-        self.read(gradients, sums)
+        for position, (index, view) in enumerate(zip(self._indices, self._views, strict=True)):
+            # Reading a flag waits for the device. Only a rank that lacks a gradient has to do so.
+            is_absent = gradients[index] is None and not self._flags[position].item()
+            sums[index] = None if is_absent else view
 
     @torch.no_grad()
-    def fill(self, gradients: Sequence[torch.Tensor | None], scale: float = 1.0) -> None:
-        """Copy this bucket's gradients into the buffer, and set the flags; see `reduce`."""
+    def _fill(self, gradients: Sequence[torch.Tensor | None], scale: float) -> None:
+        """Copy this bucket's gradients into the buffer, and set the flags."""
         new: list[torch.Tensor] = []
         missing = []
-        for position, index in enumerate(self.indices):
+        for position, index in enumerate(self._indices):
             gradient = gradients[index]
             if gradient is None:
                 missing.append(position)
@@ -198,23 +278,3 @@ class Bucket:
                 torch.mul(gradient, scale, out=view)
         for position in missing:
             self._flags[position] = 0
-
-    def divide(self, ranks: int) -> None:
-        """Make averages of the sums, in place."""
-        if _is_power_of_two(ranks):
-            self.buffer.mul_(1 / ranks)  # Takes less time.
-        else:
-            self.buffer.div_(ranks)
-
-    def read(
-        self, gradients: Sequence[torch.Tensor | None], sums: list[torch.Tensor | None]
-    ) -> None:
-        """Put what the buffer holds after its collective into `sums`; see `reduce`."""
-        for position, (index, view) in enumerate(zip(self.indices, self._views, strict=True)):
-            # Reading a flag waits for the device. Only a rank that lacks a gradient has to do so.
-            is_absent = gradients[index] is None and not self._flags[position].item()
-            sums[index] = None if is_absent else view
-
-    def owns(self, gradient: torch.Tensor | None) -> bool:
-        """Return whether a gradient is one of the sums that this bucket has returned."""
-        return any(gradient is view for view in self._views)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import os
+import weakref
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -19,9 +20,8 @@ from rltrain.data import pack_object, unpack_object
 from rltrain.errors import UsageError
 from rltrain.launch import shared_folder
 from rltrain.types import ReduceOp, World
-from rltrain_torch.compat import destroy_without_gil
 
-__all__ = ["TIMEOUT", "TorchProcessGroup"]
+__all__ = ["TorchProcessGroup"]
 
 TIMEOUT = timedelta(minutes=30)
 """Maximum time of a collective. Ranks may spend minutes compiling or loading a simulator."""
@@ -96,7 +96,7 @@ class TorchProcessGroup:
 
     def broadcast_object(self, obj: Any, src: int = 0) -> Any:
         """Return rank `src`'s object."""
-        # torch's own collectives of objects would unpickle whatever a peer sends.
+        # torch's own collectives of objects would unpickle anything that a peer sends.
         packed = pack_object(obj) if self.rank == src else b""
         size = int(self.broadcast(np.array(len(packed)), src))
         return unpack_object(self.broadcast(_padded(packed, size), src).tobytes())
@@ -186,3 +186,17 @@ def _check_existing(backend: str, world: World) -> None:
             f"rank {place[0]} of {place[1]}; the run needs {backend}, rank {world.rank} of "
             f"{world.world_size}. Choose the backend with --backend, or destroy that group first."
         )
+
+
+def destroy_without_gil(group: dist.ProcessGroup) -> None:
+    """Have a group destroyed while Python's GIL is free: torch 2.7 may hang otherwise.
+
+    The destructor of a gloo group waits for gloo's threads. Python calls it while holding the GIL,
+    and a thread that frees the last collective's tensor waits for the GIL: both wait forever (seen
+    in every tenth group with 2.7.0, in none with 2.9.1). The backend's own Python object releases
+    the GIL before it is destroyed. So that it goes last, it is kept until the group's Python
+    object is gone. Then it does not matter who destroys the group.
+    """
+    if dist.get_backend(group) == "gloo":
+        backend = group._get_backend(torch.device("cpu"))
+        weakref.finalize(group, id, backend).atexit = False  # Does nothing but keep it.

@@ -19,7 +19,7 @@ def meeting_place(world: World, config: Placement) -> tuple[str, int]:
     """Return the host of rank 0, and a port there on which it can listen. Collective.
 
     That is MASTER_ADDR and MASTER_PORT, unless torchrun's own store listens there. Rank 0 then
-    takes a free port, and tells it to the others by that store.
+    takes a free port, and sends it to the others by that store.
 
     Args:
         world: this rank's place.
@@ -31,7 +31,7 @@ def meeting_place(world: World, config: Placement) -> tuple[str, int]:
         return host, port
     timeout = timedelta(seconds=config.join_timeout)
     connect = dist.TCPStore  # type: ignore[attr-defined]
-    # Ranks that start again meet anew.
+    # Ranks that start again meet again.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
     shared = connect(host, port, is_master=False, timeout=timeout)
     store = PrefixStore(f"rltrain/meeting/{attempt}", shared)

@@ -1,6 +1,6 @@
 """Networks of the user's own on several ranks: what in them would not learn as one.
 
-No option tells what such a network computes, so copies of it are tried: whether its output for a
+No option says what such a network computes, so copies of it are tried: whether its output for a
 row depends on other rows of the batch, and whether it is the same on all ranks.
 """
 
@@ -65,10 +65,7 @@ class OwnNetworks:
         return found
 
     def _on_call(self, network: torch.nn.Module) -> Any:
-        """Let a network be tried on the batch with which it is called.
-
-        A `UsageError` says that it would not learn as one.
-        """
+        """Let a network be tried on the batch with which it is called."""
 
         def before(called: torch.nn.Module, args: Any, kwargs: Any) -> None:
             call, learns = (args, kwargs), network.training
@@ -124,13 +121,9 @@ class OwnNetworks:
     def _outputs(
         self, network: torch.nn.Module, call: Any, times: int, fresh: bool = False
     ) -> _Arrays:
-        """Call a copy, and leave no trace: return what the calls give for the rows of a batch.
+        """Call a copy, the last time as it acts, and leave no trace: return the outputs for rows.
 
-        Args:
-            network: is copied.
-            call: with which arguments, as (args, kwargs).
-            times: how often; the last time as it acts.
-            fresh: whether it acts every time, and begins anew.
+        If `fresh`, it acts every time, from the beginning.
         """
         rows, outputs = _rows(call), list[torch.Tensor]()
         with torch.no_grad(), _generators_kept(self._session.world.device):
@@ -141,7 +134,7 @@ class OwnNetworks:
                 part.training &= not (fresh or _is_of(part))
             for time in range(times):
                 if fresh:
-                    _begin_anew(twin, rows)
+                    _start_over(twin, rows)
                 args, kwargs = tree_map(_copied, call)
                 given = (twin.eval() if time == times - 1 else twin)(*args, **kwargs)
                 outputs += [x for x in tree_leaves(tree_map(_opened, given)) if _is_batch(x, rows)]
@@ -169,7 +162,7 @@ class _Collectives(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 @contextlib.contextmanager
 def _generators_kept(device: str) -> Iterator[None]:
-    """Let what is computed inside draw what will be drawn afterwards."""
+    """Restore the generators' states: what is computed inside does not change what follows."""
     python, numpy = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng([device] if device.startswith("cuda") else []):
@@ -179,18 +172,19 @@ def _generators_kept(device: str) -> Iterator[None]:
         np.random.set_state(numpy)
 
 
-def _begin_anew(network: torch.nn.Module, rows: int) -> None:
-    """Forget what has an entry for each row, as a recurrent state has, and what was drawn."""
+def _start_over(network: torch.nn.Module, rows: int) -> None:
+    """Forget what has an entry for each row, as a recurrent state has, and reseed."""
+
+    def cleared(x: Any) -> Any:
+        has_rows = isinstance(x, torch.Tensor | np.ndarray) and rows in x.shape[:2]
+        return x * 0 if has_rows else x
+
     for part in network.modules():
         for name, value in vars(part).items():
             if name not in ("_parameters", "_buffers", "_modules"):
-                vars(part)[name] = tree_map(lambda x: x * 0 if _is_of_rows(x, rows) else x, value)
+                vars(part)[name] = tree_map(cleared, value)
     for seed in (torch.manual_seed, np.random.seed, random.seed):
         seed(0)
-
-
-def _is_of_rows(x: Any, rows: int) -> bool:
-    return isinstance(x, torch.Tensor | np.ndarray) and rows in x.shape[:2]
 
 
 def _is_batch(x: Any, rows: int | None = None) -> bool:

@@ -42,7 +42,7 @@ def rltrain_provides() -> Iterable[Spec]:
             grad_sync="flat",
             device="cuda",
             network="rltrain.nodes:network_of_nccl",
-            cannot_share="rltrain_torch.nccl:cannot_share",
+            cannot_share="rltrain_torch.devices:cannot_share",
             refuse="rltrain.nodes:refuse",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
@@ -54,15 +54,9 @@ def rltrain_provides() -> Iterable[Spec]:
         ),
         GradientSyncSpec(
             name="bf16",
-            factory="rltrain_torch.bf16:Bf16GradientSync",
+            factory="rltrain_torch.gradients:Bf16GradientSync",
             frameworks=("torch",),
             summary="half the bytes: bfloat16 with error feedback",
-        ),
-        GradientSyncSpec(
-            name="overlap",
-            factory="rltrain_torch.overlap:OverlapGradientSync",
-            frameworks=("torch",),
-            summary="sent in parts, while the backward pass goes on",
         ),
     ]
 

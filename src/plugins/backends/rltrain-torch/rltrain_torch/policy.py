@@ -23,7 +23,7 @@ def read_checkpoint(path: Path, device: str, trusted: bool = False) -> Mapping[s
     Args:
         path: the checkpoint.
         device: where its tensors go.
-        trusted: whether to build whatever the file names (`config.trust`).
+        trusted: whether to build anything that the file names (`config.trust`).
 
     Returns:
         The mapping, such as {"model": state_dict, "iteration": 7}.

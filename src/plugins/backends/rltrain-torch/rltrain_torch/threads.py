@@ -28,7 +28,7 @@ def share_cores(world: World) -> None:
 def begin_with_few(session: Session) -> None:
     """Give torch on the CPU one thread, or with images one for each core, before there are models.
 
-    Convolutions do more than their parameters tell. What a user sets by OMP_NUM_THREADS stays.
+    Convolutions compute more than their parameters suggest. OMP_NUM_THREADS comes first.
     """
     if _is_chosen(session):
         return
@@ -37,12 +37,7 @@ def begin_with_few(session: Session) -> None:
 
 
 def add_for(session: Session, model: torch.nn.Module) -> None:
-    """Give torch on the CPU the threads that one more model pays for, at most one for each core.
-
-    Args:
-        session: its mini-batches have `session.batch_rows` rows.
-        model: it is to be run from now on, as well as those before it.
-    """
+    """Give torch on the CPU the threads that one more model pays for, at most one for each core."""
     if _is_chosen(session):
         return
     work = 2 * sum(x.numel() for x in model.parameters()) * session.batch_rows

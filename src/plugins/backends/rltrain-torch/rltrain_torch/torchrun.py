@@ -28,10 +28,6 @@ _IGNORED = {
 }
 """Flags that change nothing, and what rltrain does."""
 
-_SELVES = (
-    "Type torchrun's line: torchrun --nnodes N --nproc-per-node N --rdzv-backend c10d "
-    "--rdzv-endpoint HOST:PORT --rdzv-id ID -m rltrain ... --distributed"
-)
 _OF_TORCHRUN = (
     *("nnodes", "nproc-per-node", "num-gpus", "node-rank", "master-addr", "master-port"),
     *("rdzv-backend", "rdzv-endpoint", "rdzv-id", "rdzv-conf", "local-addr", "max-restarts"),
@@ -44,7 +40,8 @@ _REFUSED = refusals(
         (
             "rdzv-backend rdzv-endpoint rdzv-id",
             "nodes that number themselves are torchrun's.",
-            _SELVES,
+            "Type torchrun's line: torchrun --nnodes N --nproc-per-node N --rdzv-backend c10d "
+            "--rdzv-endpoint HOST:PORT --rdzv-id ID -m rltrain ... --distributed",
         ),
         (
             "m module no-python run-path",
@@ -57,12 +54,8 @@ _REFUSED = refusals(
             "Leave it out, and search the logs.",
         ),
         (
-            "virtual-local-rank",
-            "the ranks of this node share their view of the GPUs.",
-            _BY_TORCHRUN,
-        ),
-        (
-            "event-log-handler logs-specs numa-binding shutdown-timeout signals-to-handle",
+            "virtual-local-rank event-log-handler logs-specs numa-binding shutdown-timeout "
+            "signals-to-handle",
             "rltrain's launcher does not have it.",
             _BY_TORCHRUN,
         ),
@@ -109,7 +102,7 @@ def _hands_over(words: list[str]) -> list[str] | None:
     if given["rdzv_backend"] == "c10d" and _is_here(given.get("rdzv_endpoint", "localhost:0")):
         given["rdzv_conf"] = ",".join(filter(None, [given.get("rdzv_conf"), "is_host=true"]))
     of_torch = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-    if comes_and_goes:  # Ranks that start again go on from the newest checkpoint.
+    if comes_and_goes:  # Ranks that start again resume from the newest checkpoint.
         rest = [*rest, "--auto-resume", "--run-name", given["rdzv_id"]]
     command = [sys.executable, "-m", "torch.distributed.run", *of_torch]
     return [*command, "-m", "rltrain", "train", *rest, "--distributed"]
@@ -136,12 +129,11 @@ def _check_rendezvous(given: Mapping[str, str], comes_and_goes: bool) -> None:
     if backend not in (known := ("static", "c10d", "etcd", "etcd-v2")):
         raise UsageError(f"--rdzv-backend {backend}: must be one of {', '.join(known)}.")
     for name, metavar, meaning in (
-        ("rdzv_endpoint", "HOST:PORT", "where the nodes meet; that node must stay"),
-        ("rdzv_id", "ID", "the run's name, the same on every node"),
+        ("rdzv-endpoint", "HOST:PORT", "where the nodes meet; that node must stay"),
+        ("rdzv-id", "ID", "the run's name, the same on every node"),
     ):
-        if name not in given and nodes != "1":
-            flag = name.replace("_", "-")
-            raise UsageError(f"--nnodes {nodes}: add --{flag} {metavar}, {meaning}.")
+        if name.replace("-", "_") not in given and nodes != "1":
+            raise UsageError(f"--nnodes {nodes}: add --{name} {metavar}, {meaning}.")
     endpoint = given.get("rdzv_endpoint", "a:1")
     if not re.fullmatch(r"(\[[^\[\]]+\]|[^:\[\]]+):\d+", endpoint):
         raise UsageError(f"--rdzv-endpoint {endpoint}: must be HOST:PORT, such as 10.0.0.1:29500.")

@@ -13,8 +13,6 @@ import torch.distributed as dist
 from rltrain.config import Placement
 from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
-from rltrain_torch.gradients import FlatSync
-from rltrain_torch.overlap import OverlapSync
 
 
 def main(rank: int, size: int) -> None:
@@ -47,30 +45,11 @@ def main(rank: int, size: int) -> None:
     tensor = torch.ones(1)
     dist.all_reduce(tensor)
     results["default group"] = [tensor.item(), dist.get_world_size(), dist.get_backend()]
-    results["overlap"] = [is_right for _ in range(5) for is_right in overlapped(group)]
     results["interface"] = os.environ.get("GLOO_SOCKET_IFNAME")
     group.close()
     group.close()
     results["closed"] = not dist.is_initialized()
     print(json.dumps(results))
-
-
-def overlapped(group):
-    """Train a model of 4 MiB; return whether gradients were sent early, and are those of `flat`."""
-    torch.manual_seed(0)
-    model = torch.nn.Sequential(*(torch.nn.Linear(512, 512) for _ in range(4)))
-    parameters = list(model.parameters())
-    overlap, flat = OverlapSync(group, parameters), FlatSync(group, parameters)
-    for step in range(3):
-        torch.manual_seed(2 * step + group.rank)
-        model.zero_grad()
-        model(torch.randn(8, 512)).square().mean().backward()
-        sent = overlap._sent
-        given = [parameter.grad for parameter in parameters]
-        averages = overlap(given)
-        expected = flat([each.clone() for each in given])
-        yield sent == 3
-        yield all(map(torch.equal, averages, expected))
 
 
 if __name__ == "__main__":

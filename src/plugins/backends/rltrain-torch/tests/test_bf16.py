@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rltrain.testing import FakeWorld
-from rltrain_torch.bf16 import Bf16GradientSync, Bf16Sync
+from rltrain_torch.gradients import Bf16GradientSync, Bf16Sync
 
 INF, NAN = float("inf"), float("nan")
 

@@ -47,7 +47,7 @@ def test_declaring_the_plugin_is_light():
         "from rltrain_torch.plugin import rltrain_provides\n"
         "print(sorted(spec.name for spec in rltrain_provides()), 'torch' in sys.modules)"
     )
-    assert process(code) == "['bf16', 'flat', 'gloo', 'nccl', 'overlap'] False"
+    assert process(code) == "['bf16', 'flat', 'gloo', 'nccl'] False"
 
 
 def test_everything_that_is_declared_can_be_chosen():

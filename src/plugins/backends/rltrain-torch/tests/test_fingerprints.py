@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rltrain_torch.fingerprints import device_checksum, fingerprints
+from rltrain_torch.optimizers import device_checksum, fingerprints
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16, torch.int64, torch.uint8]
 

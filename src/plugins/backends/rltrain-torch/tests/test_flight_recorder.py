@@ -9,8 +9,10 @@ import torch
 import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
-from rltrain_torch.compat import destroy_without_gil
-from rltrain_torch.flight_recorder import last_collectives
+from rltrain_torch.backends import TorchBackend
+from rltrain_torch.group import destroy_without_gil
+
+last_collectives = TorchBackend().rltrain_describe_collectives
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ SCRIPT = """
 import torch
 import torch.distributed as dist
 from rltrain.types import World
-from rltrain_torch.compat import destroy_without_gil
-from rltrain_torch.group import TorchProcessGroup
+from rltrain_torch.group import TorchProcessGroup, destroy_without_gil
 
 def create(world):
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
@@ -24,7 +23,7 @@ def leave(owner):
     if owner == "the user":
         create(None)
     group = TorchProcessGroup("gloo", World(device="cpu"), create)
-    subgroup = dist.new_group()  # As gradient sync `overlap` makes it.
+    subgroup = dist.new_group()  # As users of torch.distributed make it.
     destroy_without_gil(subgroup)
     dist.all_reduce(torch.zeros(400_000), group=subgroup)
     # The larger the tensor, the later a thread frees it.

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-
 import pytest
 import torch
 
 from rltrain.config import Placement
 from rltrain.types import World
-from rltrain_torch import nccl
+from rltrain_torch import devices as nccl
 
 NEW, OLD = (2, 30, 7), (2, 28, 9)
 
@@ -35,17 +33,6 @@ def test_an_old_one_cannot_and_the_wheel_is_named(loaded):
     assert "pip install --no-deps 'nvidia-nccl-cu12>=2.30'" in reason
 
 
-def test_a_wheel_that_torch_did_not_load_is_preloaded(loaded, tmp_path, monkeypatch):
-    info = tmp_path / "nvidia_nccl_cu12-2.32.3.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: nvidia-nccl-cu12\nVersion: 2.32.3")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    importlib.invalidate_caches()
-    loaded(OLD)
-    library = tmp_path / "nvidia/nccl/lib/libnccl.so.2"
-    assert f"torch loads it with LD_PRELOAD={library}" in nccl.cannot_share()
-
-
 @pytest.mark.parametrize(("name", "value"), [(nccl.ALLOWS, "0"), (nccl.MULTICAST, "1")])
 def test_variables_that_forbid_it_are_named(loaded, monkeypatch, name, value):
     loaded(NEW)
@@ -54,18 +41,15 @@ def test_variables_that_forbid_it_are_named(loaded, monkeypatch, name, value):
 
 
 @pytest.mark.parametrize(
-    ("gpus", "ranks", "shared"), [(None, 2, False), ((0, 1), 2, False), ((1,), 2, True)]
+    ("gpus", "ranks", "given", "then"),
+    [
+        (None, 2, {}, {}),
+        ((0, 1), 2, {}, {}),
+        ((1,), 2, {}, {nccl.ALLOWS: "1"}),
+        ((1,), 2, {nccl.ALLOWS: "0"}, {nccl.ALLOWS: "0"}),  # What the user set is left.
+    ],
 )
-def test_only_ranks_that_share_a_gpu_are_allowed_to(gpus, ranks, shared):
+def test_only_ranks_that_share_a_gpu_are_allowed_to(gpus, ranks, given, then):
     placement = Placement(backend="nccl", device_kind="cuda", gpu_ids=gpus)
-    world = World(local_world_size=ranks, world_size=ranks)
-    assert nccl.shares(world, placement) is shared
-
-
-def test_what_the_user_set_is_left():
-    given = {nccl.ALLOWS: "0"}
-    nccl.let_share(given)
-    assert given == {nccl.ALLOWS: "0"}
-    empty = {}
-    nccl.let_share(empty)
-    assert empty == {nccl.ALLOWS: "1"}
+    nccl.let_share(given, World(local_world_size=ranks, world_size=ranks), placement)
+    assert given == then

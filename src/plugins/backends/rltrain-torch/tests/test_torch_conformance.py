@@ -19,17 +19,3 @@ class TestFlat(GradientSyncConformance):
 class TestBf16(GradientSyncConformance):
     grad_sync = "bf16"
     tolerance = 2**-7
-
-
-class TestOverlap(GradientSyncConformance):
-    grad_sync = "overlap"
-
-
-class TestOverlapOfSmallParts(GradientSyncConformance):
-    """The kit's gradients fill several parts."""
-
-    grad_sync = "overlap"
-
-    @pytest.fixture(autouse=True)
-    def small_parts(self, monkeypatch):
-        monkeypatch.setattr("rltrain_torch.overlap.PART", 8)

@@ -53,7 +53,7 @@ def _normalizes_by_batch(config: RunConfig, task: TaskInfo) -> bool:
     """Return whether a network normalizes by the statistics of a batch.
 
     rl_games' layer_norm of images computes them over all images of a batch. Its plain layers have
-    no normalization, whatever the option.
+    no normalization with any option.
     """
     networks = [_option(config, name) or {} for name in ("network", f"{_CENTRAL}.network")]
     return config.on_several_ranks and any(_has_batch_norm(network) for network in networks)

@@ -19,7 +19,7 @@ from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, MODELS, PPO_NAMES
 _STD = "distribution.std_param.data", "distribution.log_std_param.data"
 RESTORED = {
     "algorithm.learning_rate": ("optimizer.lr", "learning_rate"),
-    # One of another class has nothing to go on from.
+    # One of another class has no state to continue from.
     "algorithm.optimizer": ("optimizer", "learning_rate"),
     # Before 5.1, the algorithm has the optimizer of random network distillation.
     "algorithm.rnd_cfg.learning_rate": ("rnd.optimizer.lr", "rnd_optimizer.lr"),

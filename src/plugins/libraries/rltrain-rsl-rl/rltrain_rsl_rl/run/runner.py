@@ -117,7 +117,7 @@ class SessionRunner(OnPolicyRunner):
         saved = upgrade_checkpoint(read_checkpoint(checkpoint, device, trusted))
         with fitting(checkpoint):
             saved.setdefault("optimizer_state_dict", self.alg.optimizer.state_dict())
-            # rsl_rl's own loader runs whatever code a file names.
+            # rsl_rl's own loader runs any code that a file names.
             file = as_file(saved)
             with as_given(self.session, self.alg, RESTORED):
                 infos = self.load(file, map_location=device)
