@@ -27,7 +27,7 @@ from rltrain.types import World
 from rltrain_envpool.env import EnvPoolEnv
 from rltrain_gymnasium.arrays import make_arrays
 from rltrain_gymnasium.batched import make_batched
-from rltrain_gymnasium.converted import make_converted
+from rltrain_gymnasium.suite import make_converted
 from rltrain_torch.arrays import TorchArrays
 
 TASKS = (

@@ -13,7 +13,7 @@ from rltrain.plugins import exporters
 from rltrain.plugins.manager import arrays_by_framework
 from rltrain.plugins.registry import discover
 from rltrain.specs import KINDS
-from rltrain_devkit.distribution import files_of
+from rltrain_devkit.new import files_of
 
 FIRST = """
 from rltrain import hookimpl
@@ -111,7 +111,7 @@ def test_two_usual_accelerators_that_are_both_there_are_refused_by_name(site, tm
 @pytest.fixture
 def from_template(site):
     """A backend as `rltrain new --kind backend` writes it, beside what sorts first."""
-    files = files_of("mine", ["backend"], author="")
+    files = files_of("mine", "backend")
     folder = site.path / "rltrain_mine"
     folder.mkdir()
     for name, text in files.items():

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from rltrain.cli.main import main
-from rltrain_devkit.distribution import KINDS
+from rltrain_devkit.new import KINDS
 
 pytestmark = pytest.mark.slow
 
@@ -26,11 +26,10 @@ PACKAGE = "rltrain_fresh_one"
 
 @pytest.fixture
 def written(tmp_path, capsys):
-    """Write a distribution of some kinds and return its folder."""
+    """Write a distribution of a kind and return its folder."""
 
-    def write(*kinds: str) -> Path:
-        words = [word for kind in kinds for word in ("--kind", kind)]
-        assert main(["new", NAME, *words, "--into", str(tmp_path)]) == 0
+    def write(kind: str) -> Path:
+        assert main(["new", NAME, "--kind", kind, "--into", str(tmp_path)]) == 0
         return tmp_path / "rltrain-fresh-one"
 
     return write
@@ -65,9 +64,9 @@ def make_discoverable(folder: Path) -> None:
     (info / "entry_points.txt").write_text("\n".join(["[rltrain]", *points, ""]))
 
 
-@pytest.mark.parametrize("kinds", [*([kind] for kind in KINDS), ["suite", "cluster"]], ids="-".join)
-def test_its_own_test_passes_as_written(written, kinds):
-    folder = written(*kinds)
+@pytest.mark.parametrize("kind", KINDS)
+def test_its_own_test_passes_as_written(written, kind):
+    folder = written(kind)
     make_discoverable(folder)
     out = run(
         *(sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider"),
@@ -103,7 +102,7 @@ def test_it_installs_is_listed_and_trains_two_ranks(written, tmp_path):
 
 
 def test_it_is_built_with_its_license_and_readme(written, tmp_path):
-    folder = written("suite", "writer")
+    folder = written("suite")
     run(sys.executable, "-m", "build", "--no-isolation", cwd=folder)
     (wheel,) = folder.glob("dist/*.whl")
     archive = zipfile.ZipFile(wheel)
@@ -118,7 +117,7 @@ def test_it_is_built_with_its_license_and_readme(written, tmp_path):
     (source,) = folder.glob("dist/*.tar.gz")
     with tarfile.open(source) as archived:
         files = {name.partition("/")[2] for name in archived.getnames()}
-    assert {"LICENSE", "README.md", "pyproject.toml", "tests/test_suite.py"} <= files
+    assert {"LICENSE", "README.md", "pyproject.toml", "tests/test_conformance.py"} <= files
 
 
 def test_the_templates_are_in_the_wheel(tmp_path):

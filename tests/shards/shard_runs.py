@@ -17,9 +17,7 @@ from rltrain.run.worker import make_session
 from rltrain.seeding import SeedPlan
 from rltrain.testing import FakeWorld
 from rltrain_devkit.as_one.rounding import AllInFloat64, OffByRounding, in_float64
-from rltrain_devkit.as_one.rows import Rows
-from rltrain_devkit.as_one.united_env import UnitedEnv
-from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
+from rltrain_devkit.as_one.united import Rows, UnitedEnv, VirtualRanks
 from rltrain_gymnasium.batched import make_batched
 
 __all__ = ["RANK_LOCAL", "Again", "Environments", "options", "prepared", "split_run", "whole_run"]

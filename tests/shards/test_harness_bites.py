@@ -14,7 +14,7 @@ from shard_runs import Again, split_run, whole_run
 from rltrain import hookimpl
 from rltrain_devkit.as_one.alike import beyond, differences
 from rltrain_devkit.as_one.rounding import OffByRounding
-from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
+from rltrain_devkit.as_one.united import VirtualRanks
 
 pytestmark = pytest.mark.long
 LIBRARIES = ("rsl_rl", "rl_games", "skrl")

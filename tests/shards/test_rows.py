@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rltrain_devkit.as_one.rows import Rows, merged
+from rltrain_devkit.as_one.united import Rows, merged
 
 
 def test_one_block_is_rank_after_rank():

@@ -6,8 +6,7 @@ import pytest
 import torch
 from shard_envs import WithCritic, WithImages, WithTwoChoices
 
-from rltrain_devkit.as_one.rows import Rows
-from rltrain_devkit.as_one.united_env import UnitedEnv
+from rltrain_devkit.as_one.united import Rows, UnitedEnv
 
 ROWS = Rows(ranks=2, envs=4, blocks=2)
 SEEDS = [3, 4]

@@ -6,8 +6,7 @@ import pytest
 import torch
 from torch.distributions import Categorical, Normal
 
-from rltrain_devkit.as_one.rows import Rows
-from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
+from rltrain_devkit.as_one.united import Rows, VirtualRanks
 
 SEEDS = [3, 4]
 ROWS = Rows(ranks=2, envs=20, blocks=2)

@@ -30,12 +30,6 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
       the step of its time limit counts as terminated: EnvPool (1.2) would report a truncation.
     - EnvPool's reward terms are in `info["log"]`, averaged over the environments, and its success
       flags in `info["success"]`.
-
-    Attributes:
-        device: the device of the arrays.
-        max_episode_length: in steps, or None if there is no time limit.
-        num_threads: the number of threads that step the environments.
-        step_dt: time between two steps, in s; only if the task's configuration contains it.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
@@ -48,12 +42,7 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         """Prepare the environments; the first reset makes them, because it provides their seeds.
 
-        Args:
-            task: a name with the prefix "envpool/".
-            num_envs: the number of environments.
-            options: values in EnvPool's configuration of the task.
-            threads: the number of threads, unless the options set it.
-            session: makes the arrays on its device.
+        `options` are values in EnvPool's configuration of the task, which may set `threads` too.
         """
         spec = configured(task, options)
         self._task, self._options, self._session = task, dict(options), session
@@ -77,15 +66,8 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Start an episode in every environment.
 
-        Args:
-            seed: recreates the environments, each with its own seed derived from this one, because
-                EnvPool takes seeds only when it makes environments. None keeps the environments
-                and their random sequences.
-            options: not used.
-
-        Returns:
-            Observations of shape (num_envs, components), by group if there are several, and an
-            empty info.
+        A seed recreates the environments, each with its own seed derived from this one, because
+        EnvPool takes seeds only when it makes environments. None keeps their random sequences.
         """
         super().reset(seed=seed)
         if seed is not None or self._pool is None:
@@ -95,15 +77,7 @@ class EnvPoolEnv(VectorEnv[Any, Any, Any]):
         return self._converted(self._observations.encode(observed, self.num_envs)), {}
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step every environment, and reset those that have finished.
-
-        Args:
-            actions: shape (num_envs, components), or (num_envs,) for Discrete.
-
-        Returns:
-            Observations, as from `reset`; rewards, float32 of shape (num_envs,); terminations and
-            truncations, bool of shape (num_envs,); info.
-        """
+        """Step every environment, and reset those that have finished."""
         pool = self._current()
         decoded = self._actions.decode(self._session.to_host(actions))
         observed, rewards, terminations, cut_off, step_info = pool.step(decoded)

@@ -17,12 +17,7 @@ _PREFIX = "envpool/"
 
 
 def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
-    """Describe a task; return None if EnvPool does not have it.
-
-    Args:
-        task: "envpool/" and EnvPool's name of the task.
-        env: the user's `env.` options.
-    """
+    """Describe a task; return None if EnvPool does not have it."""
     if not task.startswith(_PREFIX):
         return None
     from rltrain_envpool.tasks import describe_task

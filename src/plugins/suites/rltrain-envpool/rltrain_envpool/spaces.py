@@ -25,10 +25,6 @@ class Observations:
     Tasks that observe exactly `state` and `privileged_state` have the groups `policy` and `critic`;
     all other tasks have only `policy`, the concatenation of all parts. A part with several axes is
     flattened; a discrete part is one-hot encoded.
-
-    Attributes:
-        infos: a description of each group, by name.
-        space: the space of one environment's observations after conversion.
     """
 
     def __init__(self, task: str, spec: Any) -> None:
@@ -58,16 +54,9 @@ class Observations:
         self.space = boxes["policy"] if len(boxes) == 1 else Dict(boxes)
 
     def encode(self, observed: Any, count: int) -> dict[str, npt.NDArray[np.float32]]:
-        """Convert observations, without a copy where they fit as they are.
+        """Convert arrays of shape (count, ...), nested like EnvPool's space, to the groups.
 
-        EnvPool returns new arrays from each call, so they may be kept and written to.
-
-        Args:
-            observed: arrays of shape (count, ...), nested like EnvPool's space.
-            count: the number of environments.
-
-        Returns:
-            float32 of shape (count, components) for each group.
+        They are not copied where they fit as they are: each call of EnvPool returns new ones.
         """
         return {group: self._encode(group, observed, count) for group in self._leaves}
 
@@ -90,11 +79,6 @@ class Actions:
 
     Continuous actions are clipped to their bounds, because a Gaussian policy exceeds them. Discrete
     actions count from 0, even if the task's do not.
-
-    Attributes:
-        kind: the kind of actions, as in `TaskInfo.action`.
-        sizes: the sizes of the actions, as in `TaskInfo.actions`.
-        space: the space of one environment's actions, as libraries see it.
     """
 
     def __init__(self, task: str, spec: Any) -> None:

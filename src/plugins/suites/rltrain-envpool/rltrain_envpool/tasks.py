@@ -41,16 +41,7 @@ def learnable() -> list[str]:
 
 
 def describe_task(task: str, options: Mapping[str, Any]) -> TaskInfo | None:
-    """Describe a task without making environments; return None if EnvPool does not have it.
-
-    Args:
-        task: a name with the prefix "envpool/".
-        options: as for `configured`.
-
-    Raises:
-        UsageError: an option is wrong, the task cannot be made on this machine, or no library can
-            train it.
-    """
+    """Describe a task without making environments; return None if EnvPool does not have it."""
     if _own_name(task) not in envpool.list_all_envs():
         return None
     spec = configured(task, options)
@@ -67,12 +58,7 @@ def describe_task(task: str, options: Mapping[str, Any]) -> TaskInfo | None:
 
 
 def configured(task: str, options: Mapping[str, Any]) -> Any:
-    """Return EnvPool's specification of a task with some of its options replaced.
-
-    Args:
-        task: a name with the prefix "envpool/".
-        options: values by their names in EnvPool's configuration of the task.
-    """
+    """Return EnvPool's specification of a task with some of its options replaced."""
     known = _options(_spec(task))
     for name, value in options.items():
         if name not in known:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Hashable
 from functools import cache, partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,79 +18,33 @@ Kind = Literal["float", "int", "bool", "byte"]
 """float32, int64 (int32 for jax, which stays in its 32-bit mode), bool or uint8."""
 
 Uniform = Callable[..., Any]
-"""Given a shape, draws float32 numbers from [0, 1)."""
+"""Given a shape, samples float32 numbers from [0, 1)."""
 
 
 _NUMPY = {"float": np.float32, "int": np.int64, "bool": np.bool_, "byte": np.uint8}
 
 
-class Arrays(Protocol):
-    """Makes arrays of one framework on one device."""
-
-    device: str
-    xp: Any
-    """The array namespace (numpy, torch or jax.numpy), for the functions that all three share."""
-
-    def asarray(self, values: Any, kind: Kind) -> Any:
-        """Return values as an array of the kind; numpy and torch do not copy one that fits."""
-        ...
-
-    def new(self, values: npt.NDArray[Any], kind: Kind) -> Any:
-        """Return values as an array of the kind that shares no memory with them."""
-        ...
-
-    def to_numpy(self, values: Any) -> npt.NDArray[Any]:
-        """Convert an array of the framework, or a nested sequence, to numpy."""
-        ...
-
-    def copy(self, array: Any) -> Any:
-        """Return a copy of an array."""
-        ...
-
-    def seed(self, seed: int | None) -> None:
-        """Seed the generator; None means a random seed."""
-        ...
-
-    def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
-        """Return a function that takes only arrays; jax compiles it to one program.
-
-        Args:
-            function: called as `function(uniform, *fixed, *arrays)`. It must draw its random
-                numbers with `uniform` and have no other side effect, because jax traces it once
-                and then runs only the compiled program.
-            fixed: its constant arguments. Callers with equal ones share the compiled program.
-        """
-        ...
-
-    def get_generator_state(self) -> Any:
-        """Return the generator's state."""
-        ...
-
-    def set_generator_state(self, state: Any) -> None:
-        """Restore a state that `get_generator_state` returned."""
-        ...
-
-
-class NumpyArrays:
-    """Numpy arrays."""
+class Arrays:
+    """Makes arrays of one framework on one device. These are numpy's; others are below."""
 
     def __init__(self, device: str = "cpu") -> None:
         if device != "cpu":
             raise ValueError(f"device={device!r}: numpy arrays are always on the cpu")
         self.device = device
+        # The array namespace (numpy, torch or jax.numpy), for the functions that all three share.
         self.xp: Any = np
         self.seed(None)
 
     def asarray(self, values: Any, kind: Kind) -> Any:
-        """Return values as an array of the kind."""
+        """Return values as an array of the kind; numpy and torch do not copy one that fits."""
         return np.asarray(values, dtype=_NUMPY[kind])
 
     def new(self, values: npt.NDArray[Any], kind: Kind) -> Any:
-        """Return values as a new array of the kind."""
+        """Return values as an array of the kind that shares no memory with them."""
         return np.array(values, dtype=_NUMPY[kind])
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
-        """Return values as an array."""
+        """Convert an array of the framework, or a nested sequence, to numpy."""
         return np.asarray(values)
 
     def copy(self, array: Any) -> Any:
@@ -98,67 +52,57 @@ class NumpyArrays:
         return array.copy()
 
     def seed(self, seed: int | None) -> None:
-        """Seed the generator."""
-        self._generator = np.random.default_rng(seed)
+        """Seed the generator; None means a random seed."""
+        self._generator: Any = np.random.default_rng(seed)
 
     def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
-        """Return the function with its first arguments bound; nothing is compiled."""
+        """Return a function that takes only arrays; jax compiles it to one program.
+
+        It is called as `function(uniform, *fixed, *arrays)`, and must sample with `uniform` and
+        have no other side effect: jax traces it once, and then runs only the compiled program,
+        which callers with equal `fixed` share.
+        """
         return partial(function, self._uniform, *fixed)
+
+    def get_generator_state(self) -> Any:
+        """Return the generator's state."""
+        return self._generator.bit_generator.state
+
+    def set_generator_state(self, state: Any) -> None:
+        """Restore a state that `get_generator_state` returned."""
+        self._generator.bit_generator.state = state
 
     def _uniform(self, *shape: int) -> Any:
         return self._generator.random(shape, dtype=np.float32)
 
-    def get_generator_state(self) -> Any:
-        """Return the bit generator's state."""
-        return self._generator.bit_generator.state
 
-    def set_generator_state(self, state: Any) -> None:
-        """Set the bit generator's state."""
-        self._generator.bit_generator.state = state
-
-
-class TorchArrays:
-    """Torch tensors on one device."""
-
+class _TorchArrays(Arrays):
     def __init__(self, device: str = "cpu") -> None:
         import torch
 
         self.device = device
         self.xp: Any = torch
-        self._kinds = {
-            "float": torch.float32,
-            "int": torch.int64,
-            "bool": torch.bool,
-            "byte": torch.uint8,
-        }
+        kinds = torch.float32, torch.int64, torch.bool, torch.uint8
+        self._kinds = dict(zip(_NUMPY, kinds, strict=True))
         self._generator = torch.Generator(device)
         self.seed(None)
 
     def asarray(self, values: Any, kind: Kind) -> Any:
-        """Return values as a detached tensor of the kind on the device."""
         return self.xp.as_tensor(values, dtype=self._kinds[kind], device=self.device).detach()
 
     def new(self, values: npt.NDArray[Any], kind: Kind) -> Any:
-        """Return values as a new tensor of the kind on the device."""
         return self.xp.tensor(values, dtype=self._kinds[kind], device=self.device)
 
     def to_numpy(self, values: Any) -> npt.NDArray[Any]:
-        """Copy a tensor to the host."""
         if self.xp.is_tensor(values):
             return np.asarray(values.detach().cpu().numpy())
         return np.asarray(values)
 
     def copy(self, array: Any) -> Any:
-        """Return a copy of a tensor."""
         return array.clone()
 
     def seed(self, seed: int | None) -> None:
-        """Seed the generator."""
         self._generator.manual_seed(secrets.randbits(31) if seed is None else seed)
-
-    def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
-        """Return the function with its first arguments bound; nothing is compiled."""
-        return partial(function, self._uniform, *fixed)
 
     def _uniform(self, *shape: int) -> Any:
         return self.xp.rand(
@@ -166,17 +110,13 @@ class TorchArrays:
         )
 
     def get_generator_state(self) -> Any:
-        """Return the generator's state, a uint8 tensor on the CPU."""
-        return self._generator.get_state()
+        return self._generator.get_state()  # A uint8 tensor on the CPU.
 
     def set_generator_state(self, state: Any) -> None:
-        """Set the generator's state."""
         self._generator.set_state(state.cpu())
 
 
-class JaxArrays:
-    """Jax arrays on one of this process's devices."""
-
+class _JaxArrays(Arrays):
     def __init__(self, device: str = "cpu") -> None:
         import jax
 
@@ -191,34 +131,26 @@ class JaxArrays:
         self.seed(None)
 
     def asarray(self, values: Any, kind: Kind) -> Any:
-        """Return values as an array of the kind; on the device, except while tracing."""
         dtype = self._kinds[kind]
         if not isinstance(values, self._jax.Array):
             # Copied: jax may share the caller's memory, which the caller may write to later.
             return self._jax.device_put(np.array(values, dtype), self._device)
+        # While tracing, a value is on no device.
         if isinstance(values, self._jax.core.Tracer) or values.device == self._device:
             return values if values.dtype == dtype else values.astype(dtype)
         return self.asarray(self._jax.device_put(values, self._device), kind)
 
     def new(self, values: npt.NDArray[Any], kind: Kind) -> Any:
-        """Return values as a new array of the kind on the device."""
         return self.asarray(values, kind)
 
-    def to_numpy(self, values: Any) -> npt.NDArray[Any]:
-        """Convert an array to numpy, read-only; on the CPU both share memory."""
-        return np.asarray(values)
-
     def copy(self, array: Any) -> Any:
-        """Return the array itself, because jax arrays are immutable."""
-        return array
+        return array  # It is immutable.
 
     def seed(self, seed: int | None) -> None:
-        """Seed the generator."""
         seed = secrets.randbits(31) if seed is None else seed
         self.set_generator_state(self._jax.random.PRNGKey(seed))
 
     def compiled(self, function: Callable[..., Any], *fixed: Hashable) -> Callable[..., Any]:
-        """Return a function that runs the compiled program and advances the generator's key."""
         program = _program(function, *fixed)
 
         def call(*arrays: Any) -> Any:
@@ -228,11 +160,9 @@ class JaxArrays:
         return call
 
     def get_generator_state(self) -> Any:
-        """Return the key, an array."""
         return self._key
 
     def set_generator_state(self, state: Any) -> None:
-        """Set the key."""
         self._key = self._jax.device_put(state, self._device)
 
 
@@ -248,8 +178,8 @@ def _program(function: Callable[..., Any], *fixed: Hashable) -> Callable[..., tu
         keys = [key]
 
         def uniform(*shape: int) -> Any:
-            keys[0], drawn = jax.random.split(keys[0])
-            return jax.random.uniform(drawn, shape, np.float32)
+            keys[0], own = jax.random.split(keys[0])
+            return jax.random.uniform(own, shape, np.float32)
 
         result = function(uniform, *fixed, *arrays)
         return keys[0], result
@@ -257,10 +187,10 @@ def _program(function: Callable[..., Any], *fixed: Hashable) -> Callable[..., tu
     return jax.jit(pure)
 
 
-_FRAMEWORKS: dict[str, type[NumpyArrays] | type[TorchArrays] | type[JaxArrays]] = {
-    "numpy": NumpyArrays,
-    "torch": TorchArrays,
-    "jax": JaxArrays,
+_FRAMEWORKS: dict[str, type[Arrays]] = {
+    "numpy": Arrays,
+    "torch": _TorchArrays,
+    "jax": _JaxArrays,
 }
 
 

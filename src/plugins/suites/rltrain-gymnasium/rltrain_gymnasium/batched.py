@@ -12,7 +12,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from rltrain_gymnasium.arrays import Kind, Uniform, make_arrays
-from rltrain_gymnasium.tasks import BatchedTask, make_task
+from rltrain_gymnasium.tasks import make_task
+from rltrain_gymnasium.tasks.base import BatchedTask
 
 
 class BatchedEnv(VectorEnv[Any, Any, Any]):
@@ -27,12 +28,6 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
     environments hold their current observations. Every step returns both, so that nothing has to
     read from the device whether an environment has finished. An episode that terminates in the
     step of its time limit counts as terminated, not as truncated.
-
-    Attributes:
-        task: the physics and its parameters.
-        device: the device of the arrays.
-        max_episode_length: in steps.
-        step_dt: time between two steps, in s.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
@@ -44,19 +39,12 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
     def __init__(
         self, task: BatchedTask, num_envs: int, framework: str = "numpy", device: str = "cpu"
     ) -> None:
-        """Make the environments.
-
-        Args:
-            task: the task.
-            num_envs: the number of environments.
-            framework: "numpy", "torch" or "jax".
-            device: the device of the arrays, such as "cuda:1".
-        """
+        """Make the environments, with arrays of "numpy", "torch" or "jax" on a device."""
         self.task = task
         self.num_envs = num_envs
         self.device = device
         self.max_episode_length = task.max_episode_length
-        self.step_dt = task.time_step
+        self.step_dt = task.time_step  # In s.
         self._arrays = make_arrays(framework, device)
         self._action_kind: Kind = "int" if task.action == "discrete" else "float"
         self._bound = self._arrays.asarray(task.initial_bound, "float")
@@ -80,16 +68,7 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Start an episode in every environment.
-
-        Args:
-            seed: seeds the initial states. None continues the current random sequence.
-            options: not used.
-
-        Returns:
-            Observations of shape (num_envs, components), or a dictionary by group if the task has
-            images; and an empty info.
-        """
+        """Start an episode in every environment. `seed=None` continues the random sequence."""
         super().reset(seed=seed)
         if seed is not None:
             self._arrays.seed(seed)
@@ -100,23 +79,17 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
         """Step every environment, and reset those that have finished.
 
-        Args:
-            actions: shape (num_envs, components), clipped to the bounds of the action space;
-                discrete actions are integers of shape (num_envs,) or (num_envs, 1).
-
-        Returns:
-            Observations, float32 of shape (num_envs, components), or a dictionary by group if the
-            task has images, which are uint8 of shape (num_envs, height, width, channels); rewards,
-            float32 of shape (num_envs,); terminations and truncations, bool of shape (num_envs,);
-            info.
+        Actions of shape (num_envs, components) are clipped to their bounds; discrete ones are
+        integers of shape (num_envs,) or (num_envs, 1). Observations are float32 of shape (num_envs,
+        components), or a dictionary by group if the task has images.
         """
         self._check_reset()
         actions = self._arrays.asarray(actions, self._action_kind)
         (self._state, self._lengths), result = self._step_all(
             self._bound, self._coordinates, self._state, self._lengths, actions
         )
-        observations, rewards, terminations, truncations, info = result
-        return observations, rewards, terminations, truncations, info
+        stepped: tuple[Any, Any, Any, Any, dict[str, Any]] = result
+        return stepped
 
     def render(self) -> tuple[Any, ...]:
         """Return a picture of the first environment, uint8 of shape (height, width, 3)."""
@@ -125,11 +98,7 @@ class BatchedEnv(VectorEnv[Any, Any, Any]):
 
     @property
     def episode_length_buf(self) -> Any:
-        """Steps since each environment's last reset, integers of shape (num_envs,).
-
-        Some libraries set it to random numbers before training, so that the episodes of the
-        environments do not all end in the same step.
-        """
+        """Steps since each environment's last reset, integers of shape (num_envs,)."""
         self._check_reset()
         return self._lengths
 
@@ -217,25 +186,20 @@ def _observations(
 
 
 def _initial_state(uniform: Uniform, task: BatchedTask, num_envs: int, bound: Any) -> Any:
-    """Draw a state for every environment, which is cheaper than selecting those that need one."""
-    drawn = uniform(num_envs, len(task.initial_bound))
-    drawn *= 2.0
-    drawn -= 1.0
-    drawn *= bound
-    return drawn
+    """Sample a state for every environment: cheaper than selecting those that need one."""
+    state = uniform(num_envs, len(task.initial_bound))
+    state *= 2.0
+    state -= 1.0
+    state *= bound
+    return state
 
 
 def make_batched(
     num_envs: int, task: str, framework: str = "numpy", device: str = "cpu", **options: Any
 ) -> BatchedEnv:
-    """Make an embedded task's environments; `gymnasium.make_vec` calls this.
+    """Make an embedded task's environments, by its name; `gymnasium.make_vec` calls this.
 
-    Args:
-        num_envs: the number of environments.
-        task: the task's name, such as "rltrain/CartPole-v1".
-        framework: "numpy", "torch" or "jax".
-        device: the device of the arrays.
-        options: parameters of the task, such as `pole_length=2.0`.
+    `options` are parameters of the task, such as `pole_length=2.0`.
     """
     return BatchedEnv(make_task(task, options), num_envs, framework, device)
 

@@ -19,7 +19,7 @@ from rltrain.types import ArrayInfo
 _NOT_SEEN = ("critic", "teacher", "rnd_state")
 """The groups that a policy does not see, by the names of rsl_rl's models."""
 
-_OF_CRITIC = re.compile(r"critic(_\w+)?|privileged(_\w+)?")
+_OF_CRITIC = re.compile(r"(critic|privileged)(_\w+)?")
 """Names of what a critic alone sees, such as MuJoCo Playground's `privileged_state`."""
 
 
@@ -73,10 +73,8 @@ class Groups(gymnasium.ObservationWrapper[Any, Any, Any]):
         super().__init__(env)
         parts: Mapping[str, Space[Any]] = env.observation_space.spaces  # type: ignore[attr-defined]
         groups = _groups(parts)
-        mixed = any(
-            len(group) > 1 and any(map(is_image, group.values())) for group in groups.values()
-        )
-        if mixed or "policy" not in groups:
+        mixed = (len(x) > 1 and any(map(is_image, x.values())) for x in groups.values())
+        if any(mixed) or "policy" not in groups:
             raise UsageError(
                 f"The task {task!r} observes {', '.join(parts)}: if all observations are images, "
                 "one must be named `policy`; if some are not, they form `policy`, and no image may "
@@ -117,17 +115,13 @@ def _check_numbers(task: str, space: Space[Any]) -> None:
     """Refuse what has no vector of fixed size, or one that means nothing, as codes of letters."""
     for keys, part in _leaves(space):
         if isinstance(part, (OneOf, Text)) or not _flattens(part):
-            kind = type(part)
             under = f" under {', '.join(map(repr, keys))}" if keys else ""
-            hint = (
-                ": minigrid.wrappers has ImgObsWrapper or, with its words, FlatObsWrapper"
-                if kind.__module__.startswith("minigrid.")
-                else ""
-            )
+            hint = ": minigrid.wrappers has ImgObsWrapper or, with its words, FlatObsWrapper"
             raise UsageError(
-                f"The task {task!r} observes a {kind.__name__}{under}; only numbers of a fixed "
-                "size can be learned from. Leave it out, or turn it into a Box, in a "
-                f"gymnasium.ObservationWrapper{hint}."
+                f"The task {task!r} observes a {type(part).__name__}{under}; only numbers of a "
+                "fixed size can be learned from. Leave it out, or turn it into a Box, in a "
+                "gymnasium.ObservationWrapper"
+                f"{hint if type(part).__module__.startswith('minigrid.') else ''}."
             )
 
 
@@ -142,10 +136,9 @@ def _leaves(space: Space[Any], *keys: Any) -> Iterator[tuple[tuple[Any, ...], Sp
 
 
 def _flattens(space: Space[Any]) -> bool:
-    """Return whether Gymnasium can flatten a space: it raises for a class that it does not know."""
     try:
         return space.is_np_flattenable
-    except NotImplementedError:
+    except NotImplementedError:  # Of a class that Gymnasium does not know.
         return False
 
 

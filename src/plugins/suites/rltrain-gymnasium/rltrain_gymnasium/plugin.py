@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
@@ -10,16 +12,15 @@ from rltrain.hookspecs import hookimpl
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_adapters import tuned_in
-from rltrain_gymnasium.packages import tasks_of_packages
+from rltrain_adapters.sources import mentions, registered_names
+
+_NEEDS_GYMNASIUM = re.compile(r"gymnasium(?![\w.-])(?!.*\bextra\b)", re.IGNORECASE)
 
 
 def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
-    """Describe a task with the user's `env.` options.
+    """Describe a task with the user's `env.` options; None if it is not known here.
 
-    None if it is neither embedded nor registered with Gymnasium.
-
-    An embedded task is described from its class. For any other task one environment is made, and
-    closed again.
+    For a task that is not embedded, one environment is made, and closed again.
     """
     from rltrain_gymnasium.tasks import EMBEDDED, configured
 
@@ -50,6 +51,35 @@ def tasks() -> list[str]:
     from rltrain_gymnasium.tasks import EMBEDDED
 
     return [*EMBEDDED, *(name for name in gymnasium.registry if name not in EMBEDDED)]
+
+
+def tasks_of_packages(module: str | None = None) -> list[str]:
+    """Return the names "module:Name-v0" in the packages that need Gymnasium; none is imported.
+
+    Those of Isaac Lab's projects are the suite `isaaclab`'s.
+    """
+    if module is not None:
+        return [f"{module}:{name}" for name in registered_names(module, "register", "id")]
+    modules = {
+        module
+        for package in distributions()
+        if any(_NEEDS_GYMNASIUM.match(needed) for needed in package.requires or ())
+        for module in _modules(package)
+    }
+    return [
+        f"{module}:{name}"
+        for module in sorted(modules)
+        if not mentions(module, "env_cfg_entry_point")
+        for name in registered_names(module, "register", "id")
+        if re.search(r"-v\d+$", name)
+    ]
+
+
+def _modules(package: Distribution) -> Iterator[str]:
+    yield from (package.read_text("top_level.txt") or "").split()
+    for path in package.files or ():
+        if path.suffix == ".py" and len(path.parts) > 1:
+            yield path.parts[0]
 
 
 @hookimpl

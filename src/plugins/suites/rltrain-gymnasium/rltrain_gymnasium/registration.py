@@ -11,17 +11,11 @@ import gymnasium
 
 from rltrain_gymnasium.tasks import EMBEDDED
 
-
-def register() -> None:
-    """Register the embedded tasks with Gymnasium. Calling it again does nothing."""
-    for name, task in EMBEDDED.items():
-        if name not in gymnasium.registry:
-            gymnasium.register(
-                name,
-                vector_entry_point="rltrain_gymnasium.batched:make_batched",
-                reward_threshold=task.reward_threshold,
-                kwargs={"task": name},
-            )
-
-
-register()
+for name, task in EMBEDDED.items():
+    if name not in gymnasium.registry:
+        gymnasium.register(
+            name,
+            vector_entry_point="rltrain_gymnasium.batched:make_batched",
+            reward_threshold=task.reward_threshold,
+            kwargs={"task": name},
+        )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 import re
@@ -23,18 +24,11 @@ from rltrain_gymnasium.tried import is_gymnasiums_own, try_out
 
 ActionKind = Literal["continuous", "discrete", "multi_discrete"]
 
-_EXTRAS = {"phys2d": "jax", "tabular": "jax"}
-"""Gymnasium's pip extras, by the folder of the tasks that need them, where the names differ."""
-
 
 def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | None:
     """Make one environment to describe a task; return None if Gymnasium does not have the task.
 
-    A task that is not Gymnasium's own is tried, too.
-
-    Args:
-        task: an id such as "CartPole-v1", or "module:Id-v0" to import the module that registers it.
-        options: the user's.
+    A task that is not Gymnasium's own is tried, too. "module:Id-v0" imports the module first.
     """
     spec = _find(task)
     if spec is None:
@@ -48,14 +42,12 @@ def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | Non
     known = _options(spec, options)
     if known is not None and (wrong := sorted(options.keys() - known)):
         raise unknown_env_option(task, wrong[0], sorted(known))
-    env = made = make_single(task, options)
-    try:
-        length = env.spec.max_episode_steps if env.spec else None
-        env = grouped(task, env)
+    with contextlib.closing(make_single(task, options)) as made:
+        env = grouped(task, made)
         info = TaskInfo(
             name=task,
             action=action_kind(task, env.action_space),
-            max_episode_length=length,
+            max_episode_length=made.spec.max_episode_steps if made.spec else None,
             options=known,
             observations=described(env.observation_space),
             actions=_action_sizes(env.action_space),
@@ -63,17 +55,12 @@ def describe_registered(task: str, options: Mapping[str, Any]) -> TaskInfo | Non
         if not is_gymnasiums_own(spec):
             try_out(task, made)
         return info
-    finally:
-        env.close()
 
 
 def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any]:
     """Make one environment, without Gymnasium's warnings and its checker.
 
-    Args:
-        task: an id registered with Gymnasium.
-        options: keyword arguments of `gymnasium.make`: those of the environment, and
-            `max_episode_steps`.
+    `options` are keyword arguments of `gymnasium.make`: the task's own, and `max_episode_steps`.
     """
     try:
         with warnings.catch_warnings():
@@ -83,7 +70,11 @@ def make_single(task: str, options: Mapping[str, Any]) -> gymnasium.Env[Any, Any
         raise UsageError(_missing(task, error)) from error
     except (Exception, SystemExit) as error:
         if _find(task) is None:
-            raise UsageError(_not_registered(task)) from error
+            raise UsageError(
+                f"The task {task!r} is registered in the process that starts the ranks, and not in "
+                "theirs. Register it at the top of a module, outside of `if __name__ == "
+                f'"__main__":`, and give "MODULE:{task}".'
+            ) from error
         raise UsageError(_raised(task, options, error)) from error
 
 
@@ -140,38 +131,19 @@ def _find(task: str) -> EnvSpec | None:
         return None
 
 
-def _not_registered(task: str) -> str:
-    """Return a message for a task that was found when the run was planned, in another process."""
-    return (
-        f"The task {task!r} is registered in the process that starts the ranks, and not in theirs. "
-        'Register it at the top of a module, outside of `if __name__ == "__main__":`, and give '
-        f'"MODULE:{task}".'
-    )
-
-
 def _missing(task: str, error: ImportError | errors.DependencyNotInstalled) -> str:
-    """Return a message that names the missing package and how to install it.
-
-    Most of Gymnasium's own messages already say how.
-    """
+    """Return a message that says how to install the missing package; some of them already do."""
     message = f"The task {task!r} cannot be made on this machine: {error}"
     module = getattr(error, "name", None)
     if not module or "pip install" in message:
         return message
-    package = module.partition(".")[0]
-    ours = re.match(
-        r"gymnasium\.envs\.(\w+)", str(gymnasium.spec(task.rpartition(":")[2]).entry_point)
-    )
-    if ours:
-        package = f'"gymnasium[{_EXTRAS.get(ours[1], ours[1])}]"'
-    return f"{message}. Try `pip install {package}`."
+    return f"{message}. Try `pip install {module.partition('.')[0]}`."
 
 
 def _options(spec: EnvSpec, given: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the environment's keyword arguments with defaults, or None if it has `**kwargs`.
+    """Return the environment's keyword arguments with defaults; None if they are not known.
 
-    An argument without a default has the value that the user gave. None too if they cannot be read:
-    then the environment cannot be made either, or it says nothing.
+    An argument without a default has the value that the user gave.
     """
     creator: Any = spec.entry_point
     try:

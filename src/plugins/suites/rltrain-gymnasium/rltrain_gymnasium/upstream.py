@@ -28,15 +28,12 @@ class AnyInfoVectorEnv(_VectorEnv):
     def _add_info(
         self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int
     ) -> dict[str, Any]:
-        try:
-            return super()._add_info(vector_infos, env_info, env_num)
-        except (AttributeError, OverflowError, TypeError, ValueError):
-            for key, value in env_info.items():  # Those that were added already are set again.
-                try:
-                    vector_infos = super()._add_info(vector_infos, {key: value}, env_num)
-                except (AttributeError, OverflowError, TypeError, ValueError):
-                    self._add_object(vector_infos, key, value, env_num)
-            return vector_infos
+        for key, value in env_info.items():
+            try:
+                vector_infos = super()._add_info(vector_infos, {key: value}, env_num)
+            except (AttributeError, OverflowError, TypeError, ValueError):
+                self._add_object(vector_infos, key, value, env_num)
+        return vector_infos
 
     def _add_object(self, infos: dict[str, Any], key: str, value: Any, index: int) -> None:
         mask: npt.NDArray[np.bool_] = infos.setdefault(f"_{key}", np.zeros(self.num_envs, np.bool_))

@@ -330,9 +330,6 @@ def test_missing_module(probe):
     name = probe(entry_point="no_such_simulator.envs:Arm", kwargs={})
     with pytest.raises(UsageError, match="Try `pip install no_such_simulator`"):
         describe(name, {})
-    name = probe(entry_point="gymnasium.envs.phys2d.no_such_file:Arm", kwargs={})
-    with pytest.raises(UsageError, match=r'Try `pip install "gymnasium\[jax\]"`'):
-        describe(name, {})
 
 
 def test_listed_tasks_are_complete_and_unique():

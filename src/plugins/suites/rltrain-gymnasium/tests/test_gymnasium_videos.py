@@ -18,7 +18,7 @@ from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_gymnasium.suite import GymnasiumSuite
 from rltrain_gymnasium.tasks import EMBEDDED, make_task
-from rltrain_gymnasium.tasks.drawing import BLUE, RED
+from rltrain_gymnasium.tasks.base import BLUE, RED
 
 
 def make(task, **env):

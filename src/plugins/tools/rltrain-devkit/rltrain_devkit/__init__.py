@@ -7,6 +7,7 @@ one process is `rltrain.testing`.
 from __future__ import annotations
 
 import importlib
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -32,21 +33,10 @@ __all__ = [
     "WriterConformance",
 ]
 
-_KITS = {
-    "BackendConformance": "backend",
-    "ClusterConformance": "cluster",
-    "CommandConformance": "command",
-    "GradientSyncConformance": "gradient_sync",
-    "LauncherConformance": "launcher",
-    "LibraryConformance": "library",
-    "ObserverConformance": "observer",
-    "SuiteConformance": "suite",
-    "WriterConformance": "writer",
-}
-
 
 def __getattr__(name: str) -> Any:
     """Import a kit when it is first used: kits do not need each other's modules."""
-    if name not in _KITS:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.kits.{_KITS[name]}"), name)
+    words = re.findall("[A-Z][a-z]+", name.removesuffix("Conformance"))
+    return getattr(importlib.import_module(f"{__name__}.kits.{'_'.join(words).lower()}"), name)

@@ -27,7 +27,7 @@ from rltrain.specs import (
 from rltrain.terminal import one_line
 from rltrain.testing import RunPlugins
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
-from rltrain_devkit.kits.declaration import heavy_imports
+from rltrain_devkit.kits.rules import heavy_imports
 
 OWN = Group("options")
 

@@ -12,7 +12,7 @@ def rltrain_provides() -> list[CommandSpec]:
     return [
         CommandSpec(
             name="new",
-            factory="rltrain_devkit.command:NewCommand",
+            factory="rltrain_devkit.new:NewCommand",
             summary="create a plugin's distribution, which installs and passes its tests as it is",
         ),
         CommandSpec(

@@ -1,6 +1,6 @@
 """pytest's fixtures for authors of plugins: `fake_world` and `rltrain_run`.
 
-Every run of pytest imports this module, whatever it tests: it is light.
+Every run of pytest imports this module, so it is light.
 """
 
 from __future__ import annotations

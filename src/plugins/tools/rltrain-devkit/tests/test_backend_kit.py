@@ -152,7 +152,7 @@ WRONG = {
     "gathers for one rank on all": (
         " if self.rank == dst else []",
         "",
-        "test_gather_objects_with_dst_is_for_one_rank",
+        "test_gather_objects_is_in_the_order_of_ranks",
     ),
     "unpickles whatever a peer sends": (
         "from rltrain.data import pack_object, unpack_object",
@@ -172,7 +172,7 @@ WRONG = {
     "seeds a constant": (
         "torch.manual_seed(seed)",
         "torch.manual_seed(0)",
-        "test_another_seed_draws_other_numbers",
+        "test_the_same_seed_draws_the_same_numbers",
     ),
     "hides the model's own methods": (
         "return model",
@@ -182,27 +182,22 @@ WRONG = {
     "forgets one parameter": (
         STATE,
         "[*list(model.parameters())[1:], *model.buffers()]",
-        "test_a_wrapped_model_has_rank_0s_parameters",
+        "test_a_wrapped_model_has_rank_0s_state",
     ),
     "forgets buffers": (
         STATE,
         "model.parameters()",
-        "test_a_wrapped_model_has_rank_0s_buffers",
+        "test_a_wrapped_model_has_rank_0s_state",
     ),
     "watches the first parameter only": (
         "named = dict(model.named_parameters())",
         "named = dict(list(model.named_parameters())[:1])",
-        "test_fingerprints_change_with_any_one_parameter",
+        "test_fingerprints_show_what_differs",
     ),
     "hashes with each process' own hash": (
         "zlib.crc32(bytes_of(parameter))",
         "hash(bytes_of(parameter))",
-        "test_fingerprints_of_equal_parameters_are_equal",
-    ),
-    "its gradient sync is not installed": (
-        'framework="torch", device="cpu")',
-        'framework="torch", device="cpu", grad_sync="none_such")',
-        "test_its_runs_have_a_launcher_and_a_gradient_sync",
+        "test_fingerprints_show_what_differs",
     ),
     "closes once only": (
         "if self.dist.is_initialized():",
@@ -349,12 +344,12 @@ WRONG_JAX = {
     "forgets a model's parameters": (
         BROADCAST,
         BROADCAST.replace("model)", "model) | {'parameters': model['parameters']}"),
-        "test_a_wrapped_model_has_rank_0s_parameters",
+        "test_a_wrapped_model_has_rank_0s_state",
     ),
     "forgets a model's buffers": (
         BROADCAST,
         BROADCAST.replace("model)", "model) | {'buffers': model['buffers']}"),
-        "test_a_wrapped_model_has_rank_0s_buffers",
+        "test_a_wrapped_model_has_rank_0s_state",
     ),
 }
 
@@ -389,10 +384,7 @@ def test_a_rank_that_fails_is_shown(judge):
 
 def test_an_error_in_one_check_hides_no_other(judge):
     failed = judge(RIGHT.replace("self.dist.barrier()", "raise OSError('no barrier')"), TESTS)
-    assert sorted(failed) == [
-        "test_a_world_of_one_rank_works",
-        "test_no_rank_leaves_a_barrier_early",
-    ]
+    assert list(failed) == ["test_no_rank_leaves_a_barrier_early"]
     assert "OSError: no barrier" in failed["test_no_rank_leaves_a_barrier_early"]
 
 
@@ -422,4 +414,4 @@ def test_a_wrong_plugin_fails_the_test_that_names_its_fault(judge, fault):
     assert "\n" not in old + new
     failed = judge(RIGHT.replace(old, new), TESTS)
     assert list(failed) == [expected]
-    assert "MUST: " in failed[expected] or "MAY, " in failed[expected]
+    assert "RULE: " in failed[expected]

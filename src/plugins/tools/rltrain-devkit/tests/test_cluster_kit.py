@@ -68,7 +68,7 @@ WRONG = {
         "numbers = [environ.get(name, '') for name in NAMES]\n"
         "    if not all(map(str.isdecimal, numbers)): return None\n"
         "    nodes, node = map(int, numbers)",
-        "test_what_is_no_number_is_refused",
+        "test_incomplete_variables_are_understood",
     ),
     "raises a KeyError": (
         'environ.get("MINE_FIRST")',

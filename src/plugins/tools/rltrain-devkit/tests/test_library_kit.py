@@ -82,25 +82,25 @@ WRONG = {
     "forgets one parameter": Wrong(
         "self.synchronized = [p for model in models for p in model.parameters()]",
         "self.synchronized = [p for model in models for p in model.parameters()][:-1]",
-        "test_no_parameter_is_left_out_of_the_gradient_sync",
+        "test_every_rank_ends_with_the_same_state",
         "value.2.bias: in no gradient sync",
     ),
     "forgets to wrap a model": Wrong(
         'self.value = session.wrap_model(network(size, 1), "value")',
         "self.value = network(size, 1)",
-        "test_every_trained_model_is_wrapped",
-        "4 of the 8 parameters",
+        "test_every_rank_trains_to_the_end",
+        "session.wrap_model",
     ),
     "has a learning rate for each rank": Wrong(
         'self.optimizer = torch.optim.Adam(parameters, lr=self.options["learning_rate"])',
         "self.optimizer = torch.optim.Adam(parameters, lr=0.01 + 0.001 * session.world.rank)",
-        "test_every_rank_ends_with_the_same_parameters",
+        "test_every_rank_ends_with_the_same_state",
         "value.2.bias: different between ranks",
     ),
     "measures its own environments only": Wrong(
         "self.normalizer.moments += self.session.group.all_reduce(moments)",
         "self.normalizer.moments += moments",
-        "test_every_rank_ends_with_the_same_statistics",
+        "test_every_rank_ends_with_the_same_state",
         "normalizer.moments: different between ranks",
     ),
     "normalizes advantages on each rank": Wrong(

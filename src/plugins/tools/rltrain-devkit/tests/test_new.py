@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
-import importlib
 import shlex
 import subprocess
 import sys
@@ -18,7 +16,7 @@ from rltrain import API_LEVEL
 from rltrain.cli.main import main
 from rltrain.plugins import discover
 from rltrain.specs import KINDS as SPECS
-from rltrain_devkit.distribution import KINDS, TEMPLATES
+from rltrain_devkit.new import KINDS, TEMPLATES
 
 ROOT = Path(__file__).parents[5]
 HEAVY = ("torch", "numpy", "jax", "gymnasium", "omegaconf", "rich")
@@ -80,19 +78,18 @@ def test_every_file_is_written_with_the_names_filled_in(new, kind):
     assert named in files[f"{package}/plugin.py"]
 
 
-@pytest.mark.parametrize("kinds", [[kind] for kind in KINDS] + [list(KINDS)], ids="-".join)
-def test_it_is_found_and_ready(new, site, monkeypatch, kinds):
-    about = "-".join(kinds) if len(kinds) == 1 else "all"
-    name = named_for(kinds[-1], f"found_{about}")
-    assert new(name, *(word for kind in kinds for word in ("--kind", kind)))[0] == 0
-    package, distribution = f"rltrain_found_{about}", f"rltrain-found-{about.replace('_', '-')}"
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_found_and_ready(new, site, monkeypatch, kind):
+    name = named_for(kind, f"found_{kind}")
+    assert new(name, "--kind", kind)[0] == 0
+    package, distribution = f"rltrain_found_{kind}", f"rltrain-found-{kind.replace('_', '-')}"
     monkeypatch.syspath_prepend(str(Path(distribution).resolve()))
     site.install(distribution, point=name, module=f"{package}.plugin")
     (record,) = (record for record in discover().records if record.name == name)
     for module in [module for module in sys.modules if module.startswith(package)]:
         monkeypatch.delitem(sys.modules, module)
     assert (record.status, record.reason) == ("ready", "")
-    assert [(spec.kind, spec.name) for spec in record.specs] == [(kind, name) for kind in kinds]
+    assert [(spec.kind, spec.name) for spec in record.specs] == [(kind, name)]
 
 
 @pytest.mark.parametrize("name", ["a", "a-name_of-some-length"])
@@ -105,8 +102,6 @@ def test_written_files_pass_our_own_linter(new, tmp_path, name):
     for kind in KINDS:
         of_kind = named_for(kind, f"{name}-{kind}")
         assert new(of_kind, "--kind", kind, "--into", str(plugins))[0] == 0
-    every = (word for kind in KINDS for word in ("--kind", kind))
-    assert new(named_for("command", f"{name}-all"), *every, "--into", str(plugins))[0] == 0
     for command in (["check"], ["format", "--diff"]):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--no-cache", "src"],
@@ -122,68 +117,6 @@ def test_written_files_pass_our_own_linter(new, tmp_path, name):
 def test_every_kind_with_a_template_is_a_kind(new):
     assert {path.name for path in TEMPLATES.iterdir() if path.is_dir()} == {*KINDS, "common"}
     assert set(KINDS) == set(SPECS)
-
-
-def test_the_modules_of_all_kinds_together_can_be_imported(new, monkeypatch):
-    pytest.importorskip("torch")
-    assert new("every", *(word for kind in KINDS for word in ("--kind", kind)))[0] == 0
-    monkeypatch.syspath_prepend(str(Path("rltrain-every").resolve()))
-    names = [path.stem for path in Path("rltrain-every/rltrain_every").glob("*.py")]
-    assert {"suite", "suite_plugin", "adapter", "plugin"} < set(names)
-    for name in names:
-        importlib.import_module(f"rltrain_every.{name}")
-    for module in [module for module in sys.modules if module.startswith("rltrain_every")]:
-        monkeypatch.delitem(sys.modules, module)
-
-
-def test_several_kinds_are_one_distribution(new):
-    status, out, _ = new("demo", "--kind", "suite", "--kind", "writer", "--kind", "suite")
-    assert status == 0
-    folder = Path("rltrain-demo")
-    files = texts(folder)
-    assert {"rltrain_demo/suite.py", "rltrain_demo/writer.py", "rltrain_demo/options.py"} < set(
-        files
-    )
-    assert {file for file in files if file.startswith("tests/")} == {
-        "tests/test_suite.py",
-        "tests/test_writer.py",
-    }
-    for file, text in files.items():
-        if file.endswith(".py"):
-            compile(text, file, "exec")
-    project = tomllib.loads(files["pyproject.toml"])["project"]
-    assert project["description"] == "The suite and writer demo for rltrain"
-    assert project["entry-points"]["rltrain"] == {"demo": "rltrain_demo.plugin"}
-    assert "## The suite" in files["README.md"]
-    assert "## The writer" in files["README.md"]
-    assert "--task demo/Point-v0" in out
-    assert "--writer console demo" in out
-
-
-@pytest.mark.parametrize(
-    ("configured", "author"),
-    [('Ada O"Neill \\\n', 'Ada O"Neill \\'), (None, "the authors of rltrain-demo")],
-)
-def test_the_license_names_whom_git_knows(new, monkeypatch, tmp_path, configured, author):
-    settings = tmp_path / "gitconfig"
-    settings.touch()
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-    monkeypatch.setenv("GIT_CONFIG_SYSTEM", str(settings))
-    if configured is not None:
-        subprocess.run(["git", "config", "--global", "user.name", configured.strip()], check=True)
-    assert new("demo", "--kind", "command")[0] == 0
-    files = texts(Path("rltrain-demo"))
-    assert f"Copyright (c) {datetime.date.today().year} {author}\n" in files["LICENSE"]
-    assert f"the MIT license, by {author}." in files["README.md"]
-    project = tomllib.loads(files["pyproject.toml"])["project"]
-    assert (project["license"], project["license-files"]) == ("MIT", ["LICENSE"])
-    assert project["authors"] == [{"name": author}]
-
-
-def test_it_is_written_without_git(new, monkeypatch):
-    monkeypatch.setenv("PATH", "")
-    assert new("demo", "--kind", "command")[0] == 0
-    assert "the authors of rltrain-demo\n" in Path("rltrain-demo/LICENSE").read_text()
 
 
 def wheel(folder: Path, name: str, version: str) -> None:
@@ -254,8 +187,6 @@ WRONG = [
     ("demo", "the following arguments are required: --kind"),
     ("demo --kind libary", "--kind libary: must be one of library, backend, suite, writer,"),
     ("demo --kind libary", "Did you mean 'library'?"),
-    ("demo --kind suite --kind wirter", "Did you mean 'writer'?"),
-    ("stub --kind suite --kind library", "there is already a library 'stub', from rltrain-stub"),
     ("demo_1 --kind command", "NAME 'demo_1': a command has small letters and dashes only."),
     ("demo --kind reward", "--kind reward: must be one of"),
     ("1st --kind writer", "NAME '1st': must begin with a letter"),

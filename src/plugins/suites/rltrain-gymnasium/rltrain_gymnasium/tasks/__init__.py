@@ -16,21 +16,7 @@ from rltrain_gymnasium.tasks.camera import (
     CartPoleContinuousCamera,
     CartPoleContinuousCameraAndMotion,
 )
-from rltrain_gymnasium.tasks.cartpole import CartPole, CartPoleContinuous
-from rltrain_gymnasium.tasks.pendulum import Pendulum
-
-__all__ = [
-    "EMBEDDED",
-    "BatchedTask",
-    "CartPole",
-    "CartPoleCamera",
-    "CartPoleContinuous",
-    "CartPoleContinuousCamera",
-    "CartPoleContinuousCameraAndMotion",
-    "Pendulum",
-    "configured",
-    "make_task",
-]
+from rltrain_gymnasium.tasks.classic import CartPole, CartPoleContinuous, Pendulum
 
 EMBEDDED: dict[str, type[BatchedTask]] = {
     task.name: task

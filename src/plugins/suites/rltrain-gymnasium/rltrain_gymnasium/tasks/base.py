@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,42 +85,63 @@ class BatchedTask(ABC):
 
     @abstractmethod
     def step(self, xp: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
-        """Advance every environment by one step.
+        """Advance every environment by one step; return next state, rewards and terminations.
 
-        Args:
-            xp: the array namespace.
-            state: shape (num_envs, number of state components).
-            action: shape (num_envs, num_actions), or (num_envs,) integers for discrete actions.
-
-        Returns:
-            The next state, shaped like `state`; the rewards, shape (num_envs,); and whether the
-            episode terminated, bool of shape (num_envs,).
+        The state has the shape (num_envs, components), the action (num_envs, num_actions), or
+        (num_envs,) integers for discrete actions.
         """
 
     @abstractmethod
     def observe(self, xp: Any, state: Any) -> Any:
-        """Return the observations of a state: a new array, or the state itself.
-
-        Its shape is (num_envs, components).
-        """
+        """Return the observations of a state, (num_envs, components): new, or the state itself."""
 
     @abstractmethod
     def picture(self, state: Sequence[float]) -> npt.NDArray[np.uint8]:
-        """Render one environment, for a video.
-
-        Returns:
-            uint8 of shape (height, width, 3).
-        """
+        """Render one environment for a video, uint8 of shape (height, width, 3)."""
 
     def render(self, xp: Any, state: Any, coordinates: tuple[Any, ...]) -> Mapping[str, Any]:
-        """Return the image observations of a state.
+        """Return the image observations by group, uint8 (num_envs, height, width, channels).
 
-        Args:
-            xp: the array namespace.
-            state: shape (num_envs, number of state components).
-            coordinates: `pixel_coordinates` as arrays.
-
-        Returns:
-            By group, uint8 of shape (num_envs, height, width, channels), as in `image_shapes`.
+        `coordinates` are `pixel_coordinates` as arrays.
         """
         return {}
+
+
+HEIGHT, WIDTH = 320, 480
+"""Size of a picture, in pixels."""
+
+BLUE, GRAY, RED = (40, 90, 160), (150, 150, 150), (200, 70, 50)
+
+
+class Line(NamedTuple):
+    """A straight line with round ends; points are (right, up) in m."""
+
+    start: tuple[float, float]
+    end: tuple[float, float]
+    radius: float
+    """Half the thickness, in m."""
+    color: tuple[int, int, int]
+
+
+def lines_as_picture(lines: Iterable[Line], width: float, middle: float) -> npt.NDArray[np.uint8]:
+    """Render antialiased lines on white on the CPU, later ones over earlier ones.
+
+    The visible area is `width` m wide, centered at 0 and at the height `middle`. The picture is
+    uint8 of shape (HEIGHT, WIDTH, 3).
+    """
+    import numpy as np
+
+    pixel = width / WIDTH
+    across = (np.arange(WIDTH) + 0.5 - WIDTH / 2) * pixel
+    up = ((HEIGHT / 2 - 0.5 - np.arange(HEIGHT)) * pixel + middle)[:, None]
+    seen = np.full((HEIGHT, WIDTH, 3), 255.0)
+    for line in lines:
+        (x, y), (right, top) = line.start, line.end
+        length = np.hypot(right - x, top - y)
+        # A unit vector along the line; any direction for a dot.
+        ahead = ((right - x) / length, (top - y) / length) if length else (1.0, 0.0)
+        along = np.clip((across - x) * ahead[0] + (up - y) * ahead[1], 0.0, length)
+        apart = np.hypot(across - x - along * ahead[0], up - y - along * ahead[1])
+        covered = np.clip(0.5 + (line.radius - apart) / pixel, 0.0, 1.0)[..., None]
+        seen += covered * (np.array(line.color) - seen)
+    return (seen + 0.5).astype(np.uint8)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from rltrain_gymnasium.tasks.cartpole import CartPole, CartPoleContinuous, CartPolePhysics
+from rltrain_gymnasium.tasks.classic import CartPole, CartPoleContinuous, CartPolePhysics
 
 HEIGHT, WIDTH = 12, 48
 """Size of an image in pixels. It shows the whole track, from below the cart to the pole's top."""
@@ -41,16 +41,9 @@ class Camera(CartPolePhysics):
         return 2 * self.position_limit / WIDTH
 
     def frame(self, xp: Any, position: Any, angle: Any, coordinates: tuple[Any, ...]) -> Any:
-        """Draw carts and poles.
+        """Render carts at positions in m, and poles at angles from upright in rad: (num_envs,).
 
-        Args:
-            xp: the array namespace.
-            position: positions of the carts in m, shape (num_envs,).
-            angle: angles of the poles from upright in rad, shape (num_envs,).
-            coordinates: `pixel_coordinates` as arrays.
-
-        Returns:
-            uint8 of shape (num_envs, height, width).
+        Returns uint8 of shape (num_envs, height, width).
         """
         height, across = coordinates[0][None, :, None], coordinates[1][None, None, :]
         across = across - position[:, None, None]
@@ -74,9 +67,8 @@ class TwoFrames(Camera):
     """The policy sees two frames; the critic can see the state.
 
     Observations: `policy`, an image with two channels, the current frame and the one
-    `frame_interval` earlier; `critic`, the state. The earlier frame is extrapolated back from the
-    current positions and velocities. So an image depends only on the current state, and even an
-    episode's first image shows the velocities.
+    `frame_interval` earlier, extrapolated back from the current positions and velocities, so that
+    even an episode's first image shows these; `critic`, the state.
     """
 
     vector_group: ClassVar[str] = "critic"

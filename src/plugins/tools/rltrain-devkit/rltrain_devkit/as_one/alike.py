@@ -68,12 +68,9 @@ def differences(run: Sequence[State], expected: Sequence[State]) -> dict[str, fl
 def beyond(
     found: Mapping[str, float], tolerance: float, drift: Mapping[str, float] | None = None
 ) -> dict[str, float]:
-    """Return the differences that are greater than allowed: any of what is exact.
+    """Return the `differences` that are greater than allowed: any of what is exact.
 
-    Args:
-        found: what `differences` returned.
-        tolerance: of tensors that are not exact.
-        drift: greater ones that are allowed for some.
+    `drift` allows greater ones than `tolerance` for some of the others.
     """
 
     def allowed(name: str) -> float:

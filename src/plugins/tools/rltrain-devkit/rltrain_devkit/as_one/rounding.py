@@ -31,7 +31,7 @@ class OffByRounding:
 
 
 class AllInFloat64:
-    """An observer that lets a rank compute in float64 whatever it computes in float32."""
+    """An observer that lets a rank compute in float64 all that it computes in float32."""
 
     def __init__(self) -> None:
         self._entered = contextlib.ExitStack()

@@ -23,9 +23,7 @@ from rltrain.testing import FakeWorld, RankSession, RunPlugins, make_session
 from rltrain.types import Iteration, Stream
 from rltrain_devkit.as_one.alike import beyond, differences
 from rltrain_devkit.as_one.rounding import AllInFloat64, in_float64
-from rltrain_devkit.as_one.rows import Rows
-from rltrain_devkit.as_one.united_env import UnitedEnv
-from rltrain_devkit.as_one.virtual_ranks import VirtualRanks
+from rltrain_devkit.as_one.united import Rows, UnitedEnv, VirtualRanks
 
 ITERATIONS = 2
 """The second one learns from what the first has learned."""
@@ -44,29 +42,21 @@ def apart_from_one(
 ) -> dict[str, float]:
     """Return what two ranks and one rank with the environments of both have learned differently.
 
-    Args:
-        options: fields of `RunOptions`.
-        scaled: the agent's options that the one rank has twice.
-        rank_local: as for `FakeWorld`.
-
-    Returns:
-        For each tensor that differs by more than rounding, by what share of its scale.
+    That is, for each tensor that differs by more than rounding, by what share of its scale.
+    `options` are fields of `RunOptions`; of `scaled`, the agent's options, the one rank has twice.
     """
     same = {**options, "seed": _SEED, "max_iterations": ITERATIONS, "device": "cpu"}
+    agent = dict(options["agent"])
+    for name in scaled:
+        agent[name] *= _RANKS
+    of_all_ranks = {**same, "agent": agent, "num_envs": options["num_envs"] * _RANKS}
     with in_float64():
         runs = FakeWorld(_RANKS, rank_local=rank_local).train(
             observers=[_Learned, AllInFloat64], **same
         )
         split: _Learned = runs[0].observers[0]
-        whole = _on_one_rank(_of_all_ranks(same, scaled), rank_local)
+        whole = _on_one_rank(of_all_ranks, rank_local)
     return beyond(differences(split.states, whole.states), _TOLERANCE)
-
-
-def _of_all_ranks(options: Mapping[str, Any], scaled: Sequence[str]) -> dict[str, Any]:
-    agent = dict(options["agent"])
-    for name in scaled:
-        agent[name] *= _RANKS
-    return {**options, "agent": agent, "num_envs": options["num_envs"] * _RANKS}
 
 
 def _on_one_rank(options: Mapping[str, Any], rank_local: Sequence[str]) -> _Learned:
@@ -125,18 +115,13 @@ class _Ranks:
         plugins = RunPlugins()
         suite = session.config.suite
         plugins.choose(discover().get(SuiteSpec, suite), session.config.plugins)
-        envs = [
-            plugins.first("rltrain_make_env", f"suite {suite!r}", session=self._of(session, seeds))
-            for seeds in self._seeds
-        ]
+        envs = []
+        for seeds in self._seeds:
+            rank = copy.copy(session)  # As a suite sees it on a rank.
+            rank.seeds = seeds
+            rank.config = dataclasses.replace(session.config, num_envs=self._rows.envs)
+            envs.append(plugins.first("rltrain_make_env", f"suite {suite!r}", session=rank))
         return UnitedEnv(envs, self._rows, [seeds.environment for seeds in self._seeds])
-
-    def _of(self, session: RankSession, seeds: SeedPlan) -> Any:
-        """Return the session as a suite sees it on a rank."""
-        rank = copy.copy(session)
-        rank.seeds = seeds
-        rank.config = dataclasses.replace(session.config, num_envs=self._rows.envs)
-        return rank
 
     @hookimpl(wrapper=True)
     def rltrain_seed(self, stream: Stream) -> Generator[None, Any, Any]:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any, Literal
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
-from rltrain.launch import rank_device
-from rltrain.plugins import discover, usual_of
-from rltrain.specs import BackendSpec, GradientSyncSpec, LauncherSpec, LibrarySpec, Spec
+from rltrain.launch import private_folder, rank_variables
+from rltrain.plugins import discover
+from rltrain.specs import BackendSpec, LibrarySpec
+from rltrain.types import World
 from rltrain.work import preflight
-from rltrain_devkit.kits import arrays as kit_arrays
-from rltrain_devkit.kits.backend_ranks import RankReport, run_worlds, train_on_ranks
-from rltrain_devkit.kits.given import GivenPlugins
-from rltrain_devkit.kits.rules import may, must, skip
+from rltrain_devkit.kits import backend_process
+from rltrain_devkit.kits.arrays import missing
+from rltrain_devkit.kits.rules import Kit, environ, skip
 
-_HEAVY = ("jax", "numpy", "torch")
+_TIMEOUT = 120
+"""Seconds for all processes together."""
 
-_NOT_REACHED = {"error": "the process did not reach this check"}
+_Process = subprocess.Popen[bytes]
 
 
-class BackendConformance(GivenPlugins):
+class BackendConformance(Kit):
     """What every backend must do, tested with real processes on this machine.
 
     The processes are started once per class: one world of `ranks` processes, and one of a single
@@ -50,184 +58,89 @@ class BackendConformance(GivenPlugins):
     seeds_generator: bool = True
     """Whether the framework has a global random generator, which `rltrain_seed` must seed. torch
     has one, jax has none."""
-
     trains: bool = True
     """Whether to train on it, too, which takes longer than all other tests together."""
 
-    @must("The launcher and the gradient sync of its runs are declared, and installed.")
-    def test_its_runs_have_a_launcher_and_a_gradient_sync(self) -> None:
-        """By the backend itself, or by the usual backends of its framework."""
-        spec, registry = self._spec(), discover()
-        defaults: tuple[tuple[Literal["launcher", "grad_sync"], type[Spec]], ...]
-        defaults = ("launcher", LauncherSpec), ("grad_sync", GradientSyncSpec)
-        for what, kind in defaults:
-            name = usual_of(registry, spec.framework, what, spec.name)
-            assert name in registry.names(kind), (
-                f"without --{what.replace('_', '-')} a run takes {name}, which no installed plugin "
-                f"provides: name one in BackendSpec({what}=...)"
-            )
-
-    @must("The group's rank, world size and device are the world's.")
     def test_each_rank_knows_its_place(self) -> None:
-        """As the adapters read them."""
-        spec, devices = self._spec(), self._devices()
-        kind = spec.kind_of_device(self.device)
-        for rank, found in enumerate(self._results("init_distributed")):
-            device = rank_device(kind, rank, devices, shared=True)
-            expected = {"rank": rank, "world_size": self.ranks, "device": device}
-            assert found == expected, f"on rank {rank} the group has {found}, not {expected}"
+        """The group's rank, world size and device are the world's."""
+        self._results("place")
 
-    @must("all_reduce combines arrays of the framework and of numpy: sum, mean, min and max.")
     def test_all_reduce_combines_arrays(self) -> None:
-        """Each rank contributes its number, from 1, and the negated number."""
-        numbers = [rank + 1.0 for rank in range(self.ranks)]
-        for rank, found in enumerate(self._results("all_reduce")):
-            for name, reduced in found.items():
-                one = _combined(name.partition(" ")[0], numbers)
-                two = _combined(name.partition(" ")[0], [-number for number in numbers])
-                assert reduced == [one, two], (
-                    f"on rank {rank}, the {name} with {numbers} at index 0 and the negated numbers "
-                    f"at index 1 is {reduced}, not {[one, two]}"
-                )
+        """all_reduce combines arrays of the framework and of numpy: sum, mean, min and max."""
+        self._results("all_reduce")
 
-    @must("Collectives return arrays of the framework, dtype and shape that they are given.")
     def test_collectives_keep_kind_dtype_and_shape(self) -> None:
-        """Transposed and 0-dimensional arrays too."""
-        for rank, found in enumerate(self._results("keep_form")):
-            for name, (given, got) in found.items():
-                assert given == got, f"on rank {rank}, {name} returned {got}"
+        """Collectives return arrays of the framework, dtype and shape that they are given."""
+        self._results("keep_form")
 
-    @must("broadcast gives every rank the source's array, whichever rank is the source.")
     def test_broadcast_gives_the_sources_array(self) -> None:
-        """Each rank passes its own number."""
-        for rank, found in enumerate(self._results("broadcast")):
-            for name, got in found.items():
-                src = int(name.rpartition(" ")[2])
-                assert got == [src], f"on rank {rank}, the {name} was {got}, not [{src}]"
+        """Broadcast gives every rank the source's array, whichever rank is the source."""
+        self._results("broadcast")
 
-    @must("broadcast_object gives every rank the source's object, whichever rank is the source.")
     def test_broadcast_object_gives_the_sources_object(self) -> None:
-        """Objects have different sizes."""
-        expected = [["object of rank", src] * (src + 1) for src in range(self.ranks)]
-        for rank, found in enumerate(self._results("broadcast_object")):
-            assert found == expected, f"on rank {rank}, {found} arrived instead of {expected}"
+        """broadcast_object gives every rank the source's object, whichever rank is the source."""
+        self._results("broadcast_object")
 
-    @must("gather_objects gives every rank all objects, in the order of ranks.")
     def test_gather_objects_is_in_the_order_of_ranks(self) -> None:
-        """Objects have different sizes."""
-        expected = [[src] * (src + 1) for src in range(self.ranks)]
-        for rank, found in enumerate(self._results("gather_objects")):
-            assert found == expected, f"on rank {rank}, {found} arrived instead of {expected}"
+        """gather_objects gives all objects by rank: to every rank, or only to `dst`."""
+        self._results("gather_objects")
 
-    @must("gather_objects with dst gives that rank all objects, and the others an empty list.")
-    def test_gather_objects_with_dst_is_for_one_rank(self) -> None:
-        """The last rank gathers."""
-        everything = [[src] * (src + 1) for src in range(self.ranks)]
-        for rank, found in enumerate(self._results("gather_objects_on_one")):
-            expected = everything if rank == self.ranks - 1 else []
-            assert found == expected, f"on rank {rank}, {found} arrived instead of {expected}"
-
-    @must("An object that is not data only is refused with TypeError, before anything is sent.")
     def test_what_is_not_data_is_refused(self) -> None:
-        """`rltrain.data.pack_object` does it; unpickling other objects can run any code."""
-        for alone in (False, True):
-            for rank, accepting in enumerate(self._results("refuse_objects", alone)):
-                assert not accepting, (
-                    f"on rank {rank}, {' and '.join(accepting)} took an object of a class: "
-                    "exchange what rltrain.data.pack_object returns, and read it with "
-                    "unpack_object"
-                )
+        """An object that is not only data is refused with TypeError, before anything is sent."""
+        self._results("refuse_objects")
+        self._results("refuse_objects", alone=True)  # There, broadcast_object can be judged too.
 
-    @must("No rank leaves a barrier before every rank has reached it.")
     def test_no_rank_leaves_a_barrier_early(self) -> None:
-        """Each rank is late once."""
-        everyone = list(range(self.ranks))
-        for rank, found in enumerate(self._results("barrier")):
-            for late, seen in enumerate(found):
-                assert seen == everyone, (
-                    f"rank {late} was late, and rank {rank} left when only {seen} had arrived"
-                )
+        """No rank leaves a barrier before every rank has reached it."""
+        self._results("barrier")
 
-    @may("The same seed draws the same numbers from the framework's generator, on every rank.")
     def test_the_same_seed_draws_the_same_numbers(self) -> None:
-        """In one process, and on all ranks."""
-        drawn = [draws for first, second, _ in self._drawn() for draws in (first, second)]
-        assert all(draws == drawn[0] for draws in drawn), (
-            f"after the same seed, different numbers were drawn: {drawn}: rltrain_seed must seed "
-            "the framework's global generator with exactly the seed that it is given"
+        """rltrain_seed seeds the framework's generator: equal on all ranks for the same seed."""
+        if not self.seeds_generator:
+            skip(f"{self.backend} declares that it has no generator (seeds_generator = False)")
+        samples = self._results("seed")
+        assert all(x == samples[0] for x in samples), f"by rank, it samples {samples}"
+
+    def test_a_wrapped_model_keeps_its_interface(self) -> None:
+        """wrap_model returns an object with the model's interface, normally the model itself."""
+        self._results("wrap_model")
+
+    def test_a_wrapped_model_has_rank_0s_state(self) -> None:
+        """wrap_model gives every rank rank 0's parameters and buffers, of any shape and dtype."""
+        self._results("wrapped_state")
+
+    def test_fingerprints_show_what_differs(self) -> None:
+        """wrap_model gives session.watch fingerprints: different if any one parameter is.
+
+        And equal for equal parameters, on every rank and at any time.
+        """
+        if self._spec().framework == "jax":
+            skip(
+                f"{self.backend}: jax's arrays never change, so a backend cannot watch them: the "
+                "library's adapter watches the pytree after each step"
+            )
+        texts = {text for found in self._results("fingerprints") for text in found}
+        assert len(texts) <= 1, (
+            f"the same parameters have these fingerprints: {sorted(texts)}. Python's `hash`, for "
+            "example, differs between processes"
         )
 
-    @may("A different seed draws different numbers from the framework's generator.")
-    def test_another_seed_draws_other_numbers(self) -> None:
-        """Otherwise, all ranks would explore alike."""
-        for _, second, other in self._drawn():
-            assert second != other, f"after two different seeds, {other} was drawn both times"
-
-    @must("wrap_model returns an object with the model's interface, normally the model itself.")
-    def test_a_wrapped_model_keeps_its_interface(self) -> None:
-        """Libraries call their own methods on their models."""
-        for found in self._results("wrap_model"):
-            assert not found["lacks"], (
-                f"the wrapped model lacks {found['lacks']}: return the model itself, or for jax a "
-                "pytree of the same structure, shapes and dtypes"
-            )
-
-    @must("wrap_model gives every rank rank 0's parameters.")
-    def test_a_wrapped_model_has_rank_0s_parameters(self) -> None:
-        """Of every shape and dtype."""
-        self._assert_equals_rank_0("parameters")
-
-    @must("wrap_model gives every rank rank 0's buffers: the statistics of normalizers.")
-    def test_a_wrapped_model_has_rank_0s_buffers(self) -> None:
-        """Of every shape and dtype."""
-        self._assert_equals_rank_0("buffers")
-
-    @must("wrap_model calls session.watch with fingerprints that change with any one parameter.")
-    def test_fingerprints_change_with_any_one_parameter(self) -> None:
-        """Changes one element of one parameter after another."""
-        self._skip_unwatched()
-        for found in self._results("fingerprints"):
-            assert found["watched"] == ["policy"], (
-                f'session.watch("policy", ...) was not called; watched: {found["watched"]}'
-            )
-            blind = [name for name, changed in found["changed"].items() if not changed]
-            assert not blind, f"the fingerprints stayed the same when these changed: {blind}"
-
-    @must("Fingerprints of equal parameters are equal: on every rank, and at any time.")
-    def test_fingerprints_of_equal_parameters_are_equal(self) -> None:
-        """Python's `hash` of bytes, for example, differs between processes."""
-        self._skip_unwatched()
-        results = self._results("fingerprints")
-        texts = {text for found in results for text in found.get("of equal parameters", [])}
-        assert len(texts) <= 1, f"the same parameters have these fingerprints: {sorted(texts)}"
-
-    @must("close may be called twice.")
     def test_close_may_be_called_twice(self) -> None:
-        """A run that fails may close it a second time."""
+        """The group may be closed twice, as a run that fails does."""
         self._results("close")
 
-    @must("A world of one rank works.")
     def test_a_world_of_one_rank_works(self) -> None:
-        """Every collective returns its input, and a model does not change."""
-        [place] = self._results("init_distributed", alone=True)
-        assert (place["rank"], place["world_size"]) == (0, 1), f"alone, the group has {place}"
-        for check, expected in (
-            ("all_reduce", [1.0, -1.0]),
-            ("broadcast", [0]),
-            ("broadcast_object", ["object of rank", 0]),
-            ("gather_objects", [0]),
-        ):
-            [found] = self._results(check, alone=True)
-            results = list(found.values()) if isinstance(found, dict) else found
-            assert all(result == expected for result in results), (
-                f"alone, {check} of {expected} returned {found}"
-            )
-        self._results("barrier", alone=True)
-        self._assert_equals_rank_0("parameters", alone=True)
+        """A world of one rank keeps the same rules."""
+        if self._broken:
+            skip("several ranks break a rule already")
+        not_judged = set() if self.seeds_generator else {"seed"}
+        not_judged |= {"fingerprints"} if self._spec().framework == "jax" else set()
+        for check in backend_process.CHECKS:
+            if check not in not_judged:
+                self._results(check, alone=True)
 
-    @may("Its ranks train, with the launcher and the gradient sync that its runs take by default.")
     def test_its_ranks_train(self) -> None:
-        """By the command that a user types, with a library of its framework."""
+        """Its ranks train, with the launcher and gradient sync that its runs take by default."""
         spec = self._spec()
         lacking = self._lacking()
         if lacking or not self.trains or self.devices is not None:
@@ -236,55 +149,32 @@ class BackendConformance(GivenPlugins):
         names = [each.name for each in libraries if spec.framework in each.frameworks]
         if not names:
             skip(f"{self.backend}: no installed library learns with {spec.framework}")
-        found = train_on_ranks(
-            *("--backend", self.backend, "--framework", spec.framework, "--library", names[0]),
-            *(("--device", self.device) if self.device else ()),
-            *("--nproc-per-node", str(self.ranks)),
-        )
-        assert not found, f"rltrain {found}"
-
-    # The results of the processes
-
-    def _assert_equals_rank_0(self, part: str, alone: bool = False) -> None:
-        ranks = self._results("wrap_model", alone)
-        expected = ranks[0]["before"][part]
-        for rank, found in enumerate(ranks):
-            for name, values in expected.items():
-                got = found["after"][part].get(name, "missing")
-                assert got == values, (
-                    f"{name!r} of the wrapped model's {part} is {got} on rank {rank}; on rank 0, "
-                    f"before it was wrapped, it was {values}"
-                )
-
-    def _drawn(self) -> list[Any]:
-        """Return by rank the numbers that were drawn after each of `SEEDS`."""
-        if not self.seeds_generator:
-            skip(f"{self.backend} declares that it has no generator (seeds_generator = False)")
-        return self._results("seed")
-
-    def _skip_unwatched(self) -> None:
-        if discover().get(BackendSpec, self.backend).framework == "jax":
-            skip(
-                f"{self.backend}: jax's arrays never change, so a backend cannot watch them: the "
-                "library's adapter watches the pytree after each step"
-            )
+        words = [
+            *("--distributed", "--backend", self.backend, "--framework", spec.framework),
+            *("--library", names[0], *(("--device", self.device) if self.device else ())),
+            *("--nproc-per-node", str(self.ranks), "--max-iterations", "1", "--num-envs", "8"),
+        ]
+        with private_folder() as folder:
+            program = [sys.executable, "-m", "rltrain", *words, "--log-root", str(folder / "logs")]
+            process = _start(program, folder / "output", environ())
+            _wait_for([process])
+            how = _how_it_ended(process, folder / "output")
+        assert process.returncode == 0, f"rltrain {' '.join(words)}: {how}"
 
     def _results(self, check: str, alone: bool = False) -> list[Any]:
-        """Return a check's results by rank.
-
-        Raises:
-            AssertionError: it raised on a rank, or a rank did not reach it.
-        """
+        """Return by rank what a check in the ranks' processes returned; fail where it failed."""
         if lacking := self._lacking():
             skip(f"{self.backend}: {lacking}")
-        reports = self._reports()[alone]
+        world = self._worlds()[alone]
+        if check != "place" and any("error" in rank.get("place", {}) for rank in world):
+            skip("there is no group, which another test reports")
         failures = [
-            f"on rank {report.rank} of {len(reports)}: {error}\n{report.end}"
-            for report in reports
-            if (error := report.checks.get(check, _NOT_REACHED).get("error"))
+            f"on rank {number} of {len(world)}: {outcome['error']}"
+            for number, rank in enumerate(world)
+            if "error" in (outcome := rank.get(check, {"error": f"not reached. {rank['end']}"}))
         ]
-        assert not failures, f"{check} failed " + "\n".join(failures)
-        return [report.checks[check]["result"] for report in reports]
+        assert not failures, "\n".join(failures)
+        return [rank[check]["result"] for rank in world]
 
     def _lacking(self) -> str | None:
         """Return what this machine lacks for its ranks."""
@@ -294,7 +184,7 @@ class BackendConformance(GivenPlugins):
         needed = 0 if kind == "cpu" else 1 if shared else self.ranks
         if devices < needed:
             return f"{self.ranks} ranks need {needed} GPU(s), but {devices} are visible"
-        return kit_arrays.missing(spec.framework)
+        return missing(spec.framework)
 
     @classmethod
     def _spec(cls) -> BackendSpec:
@@ -311,17 +201,64 @@ class BackendConformance(GivenPlugins):
 
     @classmethod
     @functools.cache
-    def _reports(cls) -> list[list[RankReport]]:
-        """Return the reports of a world of `ranks` processes, and of a world of one."""
-        sizes = (cls.ranks, 1)
-        return run_worlds(cls.backend, cls.device, cls._devices(), sizes, cls.started_by)
+    def _worlds(cls) -> list[list[dict[str, Any]]]:
+        """Return each rank's outcomes by check, of `ranks` processes, and of a world of one."""
+        with private_folder() as scratch:
+            worlds = [(scratch / str(size), size) for size in (cls.ranks, 1)]
+            started = [cls._started(*world) for world in worlds]
+            _wait_for([process for world in started for process in world])
+            return [
+                [_outcomes(folder, rank, ranks[min(rank, len(ranks) - 1)]) for rank in range(size)]
+                for (folder, size), ranks in zip(worlds, started, strict=True)
+            ]
+
+    @classmethod
+    def _started(cls, folder: Path, size: int) -> list[_Process]:
+        """Start the ranks of one world: each by a launcher's variables, or all by a command."""
+        folder.mkdir()
+        words = [sys.executable, "-m", backend_process.__name__, cls.backend, cls.device or ""]
+        words += [str(cls._devices()), str(folder)]
+        if cls.started_by:
+            command = [word.format(ranks=size) for word in cls.started_by]
+            return [_start([*command, *words], folder / "output.0", environ())]
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        # With the same hash seed in all processes, fingerprints made with `hash` would seem right.
+        usual = {name: value for name, value in environ().items() if name != "PYTHONHASHSEED"}
+        usual |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        places = [World(rank, rank, 0, size, size) for rank in range(size)]
+        return [
+            _start(words, folder / f"output.{place.rank}", {**usual, **rank_variables(place)})
+            for place in places
+        ]
 
 
-def _combined(op: str, numbers: list[float]) -> float:
-    results = {
-        "sum": sum(numbers),
-        "mean": sum(numbers) / len(numbers),
-        "min": min(numbers),
-        "max": max(numbers),
-    }
-    return results[op]
+def _start(words: Sequence[str], output: Path, variables: Mapping[str, str]) -> _Process:
+    with output.open("wb") as file:
+        return subprocess.Popen(words, env=variables, stdout=file, stderr=file)
+
+
+def _wait_for(processes: Sequence[_Process]) -> None:
+    """Wait until processes have ended; kill those that do not in time."""
+    deadline = time.monotonic() + _TIMEOUT
+    try:
+        for process in processes:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(max(0.0, deadline - time.monotonic()))
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def _how_it_ended(process: _Process, output: Path) -> str:
+    killed, printed = process.returncode == -9, output.read_text(errors="replace")[-4000:]
+    how = "killed, as it did not end in time" if killed else f"ended with {process.returncode}"
+    return f"{how}. The end of its output:\n{printed or '(nothing)'}"
+
+
+def _outcomes(folder: Path, rank: int, process: _Process) -> dict[str, Any]:
+    found = folder.glob(f"*/outcome.{rank}")
+    output = folder / f"output.{rank}"
+    end = _how_it_ended(process, output if output.exists() else folder / "output.0")
+    return {"end": end, **{path.parent.name: json.loads(path.read_text()) for path in found}}

@@ -1,30 +1,28 @@
 """The process of one rank of the backend kit, which the kit starts as a launcher does.
 
-It calls the backend through the hooks, as a run does, and writes the result of each check to a
-file. The kit's tests evaluate these.
+It calls the backend through the hooks, as a run does, and writes what came of each check to a file.
 """
 
 from __future__ import annotations
 
-import argparse
 import faulthandler
 import json
 import os
+import sys
 import time
 import traceback
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rltrain.clusters import StartedRank
-from rltrain.config import RunConfig
 from rltrain.launch import rank_device
 from rltrain.options import RunOptions
-from rltrain.plugins import Registry, discover
+from rltrain.plugins import discover
 from rltrain.specs import BackendSpec
 from rltrain.testing import RankSession, RunPlugins, make_config
-from rltrain.types import Fingerprints, ReduceOp, World
+from rltrain.types import Fingerprints, ProcessGroup, ReduceOp, World
 from rltrain.work import find_cluster
 from rltrain_devkit.kits import arrays as kit_arrays
 
@@ -34,78 +32,91 @@ waited; its peers' collectives then fail, and they continue."""
 
 OPS: tuple[ReduceOp, ...] = ("sum", "mean", "min", "max")
 
-SEEDS = (11, 11, 12)
-
 LATE = 0.2
 """Seconds by which a rank is late at a barrier."""
 
 
-class WatchedSession(RankSession):
-    """A session that keeps the watched fingerprints where a check can read them."""
-
-    def __init__(self, config: RunConfig, world: World, plugins: RunPlugins) -> None:
-        super().__init__(config, world, plugins)
-        self.watched: dict[str, Fingerprints] = {}
-
-    def watch(self, role: str, fingerprints: Fingerprints) -> None:
-        """Keep the fingerprints."""
-        self.watched[role] = fingerprints
-
-
-@dataclass
 class Rank:
-    """The state that the checks of one rank share."""
+    """What the checks of one rank share."""
 
-    session: WatchedSession
-    plugins: RunPlugins
-    folder: Path
-    """Where this world's ranks write files for each other and for the kit."""
-    model: Any = None
+    group: ProcessGroup
+    model: Any
     """The wrapped model."""
 
-    @property
-    def world(self) -> World:
-        """This rank's place."""
-        return self.session.world
+    def __init__(self, backend: str, device: str, devices: str, folder: str) -> None:
+        """Find this rank's place: the kit has set it, or the command that it was given says it.
 
-    @property
-    def framework(self) -> str:
-        """The backend's framework."""
-        return self.session.framework
+        Args:
+            backend: the backend's name.
+            device: the kind of device; empty for the backend's own.
+            devices: number of devices of this node; 0 for the CPU.
+            folder: where this world's ranks write files for each other and for the kit.
+        """
+        registry = discover()
+        spec, count = registry.get(BackendSpec, backend), int(devices)
+        found = find_cluster(RunOptions(framework=spec.framework), registry, os.environ)
+        started = None if found is None else found[1]
+        world = started.world if isinstance(started, StartedRank) else World()
+        kind = spec.kind_of_device(device)
+        self.world = replace(world, device=rank_device(kind, world.local_rank, count, shared=True))
+        self.number, self.size = self.world.rank, self.world.world_size
+        self.framework, self.folder = spec.framework, Path(folder)
+        config = make_config(
+            backend=backend,
+            framework=spec.framework,
+            device=kind,
+            device_kind=kind,
+            distributed=True,
+            nproc_per_node=world.world_size,
+            gpu_ids=tuple(range(count)) if 0 < count < world.world_size else None,
+        )
+        self.plugins = RunPlugins()
+        self.plugins.choose(spec)
+        self.session = RankSession(config, self.world, self.plugins)
+        self.watched: dict[str, Fingerprints] = {}
+        self.session.watch = self.watched.__setitem__  # type: ignore[assignment,method-assign]
 
     def array(self, framework: str, values: Any, dtype: str = "float32") -> Any:
         """Return an array on the rank's device."""
         return kit_arrays.array(framework, values, dtype, self.world.device)
 
 
-def init_distributed(rank: Rank) -> Mapping[str, Any]:
-    """Make the process group."""
-    group = rank.session.group = rank.plugins.first(
+def _place(rank: Rank) -> None:
+    rank.group = rank.session.group = rank.plugins.first(
         "rltrain_init_distributed",
         f"backend {rank.session.config.backend!r}",
         world=rank.world,
         config=rank.session.config,
     )
-    return {name: getattr(group, name) for name in ("rank", "world_size", "device")}
+    names = ("rank", "world_size", "device")
+    found, expected = ([getattr(x, name) for name in names] for x in (rank.group, rank.world))
+    assert found == expected, f"{', '.join(names)} of the group are {found}, not {expected}"
 
 
-def all_reduce(rank: Rank) -> Mapping[str, Any]:
-    """Reduce (1, -1) of rank 0, (2, -2) of rank 1 and so on, with every operation."""
-    number, results = rank.world.rank + 1.0, {}
+def _all_reduce(rank: Rank) -> None:
+    own, numbers = rank.number + 1.0, [1.0 + number for number in range(rank.size)]
+    mean = sum(numbers) / rank.size
+    expected = {
+        "sum": [sum(numbers), -sum(numbers)],
+        "mean": [mean, -mean],
+        "min": [1.0, -numbers[-1]],
+        "max": [numbers[-1], -1.0],
+    }
     for framework in ("numpy", rank.framework):
         for op in OPS:
-            reduced = rank.session.group.all_reduce(rank.array(framework, [number, -number]), op)
-            results[f"{op} of {framework} arrays"] = kit_arrays.to_numpy(reduced).tolist()
-    return results
+            reduced = rank.group.all_reduce(rank.array(framework, [own, -own]), op)
+            found = kit_arrays.to_numpy(reduced).tolist()
+            assert found == expected[op], (
+                f"the {op} of {framework} arrays with {numbers} at index 0 and the negated numbers "
+                f"at index 1 is {found}, not {expected[op]}"
+            )
 
 
-def keep_form(rank: Rank) -> Mapping[str, Any]:
-    """Send arrays of several dtypes and shapes; return the forms of inputs and outputs."""
-    group, results = rank.session.group, {}
+def _keep_form(rank: Rank) -> None:
     collectives: dict[str, Callable[[Any], Any]] = {
-        "all_reduce(sum)": group.all_reduce,
-        "all_reduce(mean)": lambda x: group.all_reduce(x, "mean"),
-        "broadcast": group.broadcast,
+        "all_reduce(sum)": rank.group.all_reduce,
+        "all_reduce(mean)": lambda x: rank.group.all_reduce(x, "mean"),
+        "broadcast": rank.group.broadcast,
     }
     for framework in ("numpy", rank.framework):
         for dtype in ("float32", "float64", "int64"):
@@ -115,180 +126,146 @@ def keep_form(rank: Rank) -> Mapping[str, Any]:
                         continue  # The mean of integers is not an integer.
                     given = rank.array(framework, values, dtype).T
                     form = kit_arrays.form(given)
-                    results[f"{name} of {form}"] = [form, kit_arrays.form(collective(given))]
-    return results
+                    got = kit_arrays.form(collective(given))
+                    assert got == form, f"{name} of {form} returned {got}"
 
 
-def broadcast(rank: Rank) -> Mapping[str, Any]:
-    """Broadcast each rank's own number from every rank."""
-    results = {}
+def _broadcast(rank: Rank) -> None:
     for framework in ("numpy", rank.framework):
-        for src in range(rank.world.world_size):
-            sent = rank.session.group.broadcast(rank.array(framework, [rank.world.rank]), src)
-            results[f"{framework} array from rank {src}"] = kit_arrays.to_numpy(sent).tolist()
-    return results
+        for src in range(rank.size):
+            sent = rank.group.broadcast(rank.array(framework, [rank.number]), src)
+            found = kit_arrays.to_numpy(sent).tolist()
+            assert found == [src], f"the {framework} array from rank {src} was {found}"
 
 
-def broadcast_object(rank: Rank) -> list[Any]:
-    """Broadcast objects of different sizes from every rank."""
-    mine, ranks = ["object of rank", rank.world.rank] * (rank.world.rank + 1), rank.world.world_size
-    return [rank.session.group.broadcast_object(mine, src) for src in range(ranks)]
+def _broadcast_object(rank: Rank) -> None:
+    for src in range(rank.size):
+        found = rank.group.broadcast_object(_object(rank.number), src)
+        assert found == _object(src), f"{found} arrived from rank {src}"
 
 
-def gather_objects(rank: Rank) -> list[Any]:
-    """Gather objects of different sizes."""
-    return rank.session.group.gather_objects([rank.world.rank] * (rank.world.rank + 1))
+def _gather_objects(rank: Rank) -> None:
+    everything, dst = [_object(src) for src in range(rank.size)], rank.size - 1
+    found = rank.group.gather_objects(_object(rank.number))
+    assert found == everything, f"{found} arrived instead of {everything}"
+    found = rank.group.gather_objects(_object(rank.number), dst=dst)
+    expected = everything if rank.number == dst else []
+    assert found == expected, f"with dst={dst}, {found} arrived instead of {expected}"
 
 
-def gather_objects_on_one(rank: Rank) -> list[Any]:
-    """Gather objects of several sizes on the last rank."""
-    dst = rank.world.world_size - 1
-    return rank.session.group.gather_objects([rank.world.rank] * (rank.world.rank + 1), dst=dst)
+def _object(number: int) -> list[Any]:
+    return ["object of rank", number] * (number + 1)
 
 
-def refuse_objects(rank: Rank) -> list[str]:
-    """Send what is not data; return the collectives that do not refuse it."""
-    collectives: list[Callable[[Any], Any]] = [rank.session.group.gather_objects]
-    if rank.world.world_size == 1:  # Otherwise, the other ranks would wait for the source.
-        collectives.append(rank.session.group.broadcast_object)
-    accepting = []
+def _refuse_objects(rank: Rank) -> None:
+    collectives: list[Callable[[Any], Any]] = [rank.group.gather_objects]
+    if rank.size == 1:  # Otherwise, the other ranks would wait for the source.
+        collectives.append(rank.group.broadcast_object)
     for collective in collectives:
         try:
             collective(rank.world)
         except TypeError:
             continue
-        accepting.append(collective.__name__)
-    return accepting
-
-
-def barrier(rank: Rank) -> list[list[int]]:
-    """Let each rank be late once; return who had arrived when this rank left."""
-    seen, ranks = [], range(rank.world.world_size)
-    for late in ranks:
-        if rank.world.rank == late:
-            time.sleep(LATE)
-        (rank.folder / f"arrived.{late}.{rank.world.rank}").touch()
-        rank.session.group.barrier()
-        seen.append(
-            [other for other in ranks if (rank.folder / f"arrived.{late}.{other}").exists()]
+        raise AssertionError(
+            f"{collective.__name__} took an object of a class: exchange what "
+            "rltrain.data.pack_object returns, and read it with unpack_object. Unpickling other "
+            "objects can run any code"
         )
-    return seen
 
 
-def seed(rank: Rank) -> list[list[float]]:
-    """Draw numbers after each of `SEEDS`."""
-    drawn = []
-    for number in SEEDS:
+def _barrier(rank: Rank) -> None:
+    for late in range(rank.size):
+        if rank.number == late:
+            time.sleep(LATE)
+        (rank.folder / f"arrived.{late}.{rank.number}").touch()
+        rank.group.barrier()
+        arrived = len(list(rank.folder.glob(f"arrived.{late}.*")))
+        assert arrived == rank.size, (
+            f"rank {late} was late, and this rank left when {arrived} of {rank.size} had arrived"
+        )
+
+
+def _seed(rank: Rank) -> list[float]:
+    samples = []
+    for number in (11, 11, 12):
         rank.plugins.hook.rltrain_seed(stream="model", seed=number)
-        drawn.append(kit_arrays.draw(rank.framework, rank.world.device))
-    return drawn
+        samples.append(kit_arrays.sample(rank.framework, rank.world.device))
+    first, again, other = samples
+    assert first == again, (
+        f"after the same seed, it gives {first} and {again}: rltrain_seed must seed the "
+        "framework's global generator with exactly the seed that it is given"
+    )
+    assert other != first, f"after two different seeds, it gives {other} both times"
+    return first
 
 
-def wrap_model(rank: Rank) -> Mapping[str, Any]:
-    """Wrap a model whose values differ between ranks."""
-    model = kit_arrays.small_model(rank.framework, 3.0 + rank.world.rank, rank.world.device)
-    interface, before = kit_arrays.interface(model), _state(model)
+def _wrap_model(rank: Rank) -> None:
+    model = kit_arrays.small_model(rank.framework, 3.0 + rank.number, rank.world.device)
+    interface = kit_arrays.interface(model)
     rank.model = rank.session.wrap_model(model, "policy")
-    lacks = sorted(interface - kit_arrays.interface(rank.model))
-    return {"before": before, "after": _state(rank.model), "lacks": lacks}
+    lacking = sorted(interface - kit_arrays.interface(rank.model))
+    assert not lacking, (
+        f"the wrapped model lacks {lacking}: return the model itself, or for jax a pytree of the "
+        "same structure, shapes and dtypes"
+    )
 
 
-def fingerprints(rank: Rank) -> Mapping[str, Any]:
-    """Change one parameter after another; return which changes the fingerprints show."""
-    if "policy" not in rank.session.watched:
-        return {"watched": sorted(rank.session.watched)}
-    read, parameters = rank.session.watched["policy"], kit_arrays.parameters(rank.model)
+def _wrapped_state(rank: Rank) -> None:
+    state = {**kit_arrays.parameters(rank.model), **kit_arrays.buffers(rank.model)}
+    for name, x in state.items():
+        values = kit_arrays.to_numpy(x)
+        assert (values == 3.0).all(), f"{name} is {values.tolist()}; on rank 0 it is 3.0"
+
+
+def _fingerprints(rank: Rank) -> list[str]:
+    assert [*rank.watched] == ["policy"], (
+        f'session.watch("policy", ...) was not called; watched: {[*rank.watched]}'
+    )
+    read, parameters = rank.watched["policy"], kit_arrays.parameters(rank.model)
     for parameter in parameters.values():
-        kit_arrays.fill(parameter, 1.0)
+        parameter.detach().fill_(1.0)
     # As text, because that is what the divergence check compares.
-    equal, changed = [repr(dict(read())), repr(dict(read()))], {}
+    equal = [repr(dict(read())), repr(dict(read()))]
     last = equal[-1]
     for name, parameter in parameters.items():
-        kit_arrays.nudge(parameter)
+        parameter.detach().view(-1)[-1:].add_(1)
         before, last = last, repr(dict(read()))
-        changed[name] = last != before
-    return {"watched": ["policy"], "of equal parameters": equal, "changed": changed}
+        assert last != before, f"the fingerprints stayed the same when {name} changed"
+    return equal
 
 
-def close(rank: Rank) -> None:
-    """Leave the group, twice."""
-    rank.session.group.close()
-    rank.session.group.close()
+def _close(rank: Rank) -> None:
+    rank.group.close()
+    rank.group.close()
 
 
-CHECKS: tuple[Callable[[Rank], Any], ...] = (
-    init_distributed,
-    seed,
-    all_reduce,
-    keep_form,
-    broadcast,
-    broadcast_object,
-    gather_objects,
-    gather_objects_on_one,
-    refuse_objects,
-    barrier,
-    wrap_model,
-    fingerprints,
-    close,
-)
-"""In the order in which every rank runs them."""
+CHECKS: dict[str, Callable[[Rank], Any]] = {
+    check.__name__.removeprefix("_"): check
+    for check in (
+        *(_place, _seed, _all_reduce, _keep_form, _broadcast, _broadcast_object, _gather_objects),
+        *(_refuse_objects, _barrier, _wrap_model, _wrapped_state, _fingerprints, _close),
+    )
+}
+"""By name, in the order in which every rank runs them. What they assert is the kit's rule."""
 
 
 def main() -> None:
     """Run every check, even if one raises."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("backend")
-    parser.add_argument("device", help="the kind of device; empty for the backend's own")
-    parser.add_argument("devices", type=int, help="number of devices of this node; 0 for the CPU")
-    parser.add_argument("folder", type=Path)
-    rank = _rank(**vars(parser.parse_args()))
-    for check in CHECKS:
+    rank = Rank(*sys.argv[1:])
+    for name, check in CHECKS.items():
         faulthandler.dump_traceback_later(CHECK_TIMEOUT, exit=True)
         try:
             outcome: dict[str, Any] = {"result": check(rank)}
+        except AssertionError as error:
+            outcome = {"error": str(error)}
         except Exception:
             outcome = {"error": traceback.format_exc()}
-        folder = rank.folder / check.__name__
+        folder = rank.folder / name
         folder.mkdir(exist_ok=True)
-        (folder / f"outcome.{rank.world.rank}").write_text(json.dumps(outcome))
-        if check is init_distributed and "error" in outcome:
+        (folder / f"outcome.{rank.number}").write_text(json.dumps(outcome))
+        if check is _place and "error" in outcome:
             break  # Without a group, no other check means anything.
     faulthandler.cancel_dump_traceback_later()
-
-
-def _rank(backend: str, device: str, devices: int, folder: Path) -> Rank:
-    registry = discover()
-    spec = registry.get(BackendSpec, backend)
-    world = _world(registry, spec)
-    kind = spec.kind_of_device(device)
-    world = replace(world, device=rank_device(kind, world.local_rank, devices, shared=True))
-    config = make_config(
-        backend=backend,
-        framework=spec.framework,
-        device=kind,
-        device_kind=kind,
-        distributed=True,
-        nproc_per_node=world.world_size,
-        gpu_ids=tuple(range(devices)) if 0 < devices < world.world_size else None,
-    )
-    plugins = RunPlugins()
-    plugins.choose(spec)
-    return Rank(WatchedSession(config, world, plugins), plugins, folder)
-
-
-def _world(registry: Registry, spec: BackendSpec) -> World:
-    """Return this rank's place: the kit has set RANK, or the command that it was given says so."""
-    found = find_cluster(RunOptions(framework=spec.framework), registry, os.environ)
-    started = None if found is None else found[1]
-    return started.world if isinstance(started, StartedRank) else World()
-
-
-def _state(model: Any) -> dict[str, dict[str, Any]]:
-    parts = {"parameters": kit_arrays.parameters(model), "buffers": kit_arrays.buffers(model)}
-    return {
-        part: {name: kit_arrays.to_numpy(x).tolist() for name, x in arrays.items()}
-        for part, arrays in parts.items()
-    }
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import MappingProxyType
 from unittest.mock import patch
@@ -12,8 +12,7 @@ from rltrain.clusters import StartedNode, StartedRank, shown
 from rltrain.errors import UsageError
 from rltrain.plugins import discover
 from rltrain.specs import ClusterSpec
-from rltrain_devkit.kits.given import GivenPlugins
-from rltrain_devkit.kits.rules import may, must, skip
+from rltrain_devkit.kits.rules import Kit, skip
 
 _OF_OTHERS = {
     **{"HOSTNAME": "node-1", "USER": "ada", "HOME": "/home/ada", "PATH": "/usr/bin"},
@@ -27,7 +26,7 @@ _WRONG = ("", "x", "-1", "999999")
 """What a variable may hold that is wrong in some way."""
 
 
-class ClusterConformance(GivenPlugins):
+class ClusterConformance(Kit):
     """What every cluster must do: a pure function of the environment variables.
 
     Example:
@@ -47,9 +46,8 @@ class ClusterConformance(GivenPlugins):
     alone: Sequence[Mapping[str, str]] = ()
     """What it sets for a process that is the only one: a job of one node, say."""
 
-    @must("A process that it has started as one of several knows its place.")
     def test_a_process_finds_its_place(self) -> None:
-        """Which fits the number of ranks or nodes, and says by which variables."""
+        """A process that it has started as one of several knows its place."""
         place = self._place()
         unset = [name for name in place.variables if name not in self.environ]
         assert place.variables, "say in `variables` which variables say so: messages show them"
@@ -66,9 +64,8 @@ class ClusterConformance(GivenPlugins):
         node = world.node_rank, world.num_nodes
         assert 0 <= node[0] < node[1], f"node {node[0]} of {node[1]}"
 
-    @must("The place depends on the given variables alone, and changes none.")
     def test_it_is_a_pure_function(self) -> None:
-        """It is asked for other processes, too: `os.environ` may say something else."""
+        """The place depends on the given variables alone, and changes none."""
         spec, expected = self._spec(), self._place()  # Plugins are found by os.environ, too.
         for process in ({}, _OF_OTHERS, {name: "7" for name in self.environ}):
             with patch.dict(os.environ, process, clear=True):
@@ -80,9 +77,8 @@ class ClusterConformance(GivenPlugins):
                 "Read its argument only"
             )
 
-    @must("What other programs set gives no place, and changes none.")
     def test_it_guesses_nothing_from_other_variables(self) -> None:
-        """Else a process would wait for ranks that nobody has started."""
+        """What other programs set gives no place, and changes none."""
         spec, expected = self._spec(), self._place()
         others = {
             name: value
@@ -98,36 +94,27 @@ class ClusterConformance(GivenPlugins):
             "in ClusterSpec(variables=...) what it reads"
         )
 
-    @must("Numbers that are none are a UsageError, which shows the variable.")
-    def test_what_is_no_number_is_refused(self) -> None:
-        """To find no place would be to train alone in silence."""
-        for name in self._place().variables:
-            if not self.environ[name].isdecimal():
-                continue
-            error = self._outcome({**self.environ, name: "x"})
-            assert isinstance(error, UsageError), (
-                f"with {name}=x it returns {error}. Raise a UsageError: "
-                "rltrain.clusters.read_numbers does"
-            )
-            assert name in str(error), f"with {name}=x it says, without the variable: {error}"
-
-    @must("Variables that are missing or wrong are a UsageError, which shows them, or no place.")
     def test_incomplete_variables_are_understood(self) -> None:
-        """Each of `environ` is left out, and set to something wrong."""
-        for name, environ in self._spoiled():
-            error = self._outcome(environ)
-            if not isinstance(error, Exception):
-                continue
-            with_ = shown(environ, [name])
-            assert isinstance(error, UsageError), (
-                f"with {with_} it raises {type(error).__name__}: {error}. Raise a UsageError that "
-                "shows the variable"
-            )
-            assert name in str(error), f"with {with_} it says, without the variable: {error}"
+        """Variables that are missing or wrong give a UsageError, which shows them, or no place.
 
-    @may("A process that is the only one is none of several.")
+        A number that is none must be refused: to find no place would be to train alone in silence.
+        """
+        numbers = [name for name in self._place().variables if self.environ[name].isdecimal()]
+        for name in self.environ:
+            for value in (None, *_WRONG):
+                spoiled = {**self.environ, name: value or ""}
+                if value is None:
+                    del spoiled[name]
+                outcome = self._outcome(spoiled)
+                refused = isinstance(outcome, UsageError) and name in str(outcome)
+                must_be = isinstance(outcome, Exception) or (value == "x" and name in numbers)
+                assert refused or not must_be, (
+                    f"with {shown(spoiled, [name])} it returns or raises {outcome!r}: raise a "
+                    "UsageError that shows the variable, as rltrain.clusters.read_numbers does"
+                )
+
     def test_a_process_alone_has_no_place(self) -> None:
-        """A job of one node trains as on any machine."""
+        """A process that is the only one is none of several: it trains as on any machine."""
         if not self.alone:
             skip("alone = (): name what is set for a process that is the only one")
         for environ in self.alone:
@@ -154,9 +141,3 @@ class ClusterConformance(GivenPlugins):
             return self._find(environ)
         except Exception as error:
             return error
-
-    def _spoiled(self) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield what a mistake in each variable leaves, and the variable."""
-        for name in self.environ:
-            yield name, {key: value for key, value in self.environ.items() if key != name}
-            yield from ((name, {**self.environ, name: wrong}) for wrong in _WRONG)

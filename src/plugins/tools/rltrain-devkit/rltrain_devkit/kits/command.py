@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,8 +10,7 @@ from pathlib import Path
 from rltrain.launch import private_folder
 from rltrain.plugins import discover
 from rltrain.specs import CommandSpec
-from rltrain_devkit.kits.given import GivenPlugins
-from rltrain_devkit.kits.rules import may, must, skip
+from rltrain_devkit.kits.rules import Kit, environ, skip
 
 _TIMEOUT = 300
 """Seconds for one call."""
@@ -31,7 +29,7 @@ print("mute", *mute)
 _Done = subprocess.CompletedProcess[str]
 
 
-class CommandConformance(GivenPlugins):
+class CommandConformance(Kit):
     """What every command must do, called as users call it: in processes of its own.
 
     Example:
@@ -57,11 +55,13 @@ class CommandConformance(GivenPlugins):
     def prepare(self, folder: Path) -> None:
         """Override it to put into the working folder what the call of `works` needs."""
 
-    @must("Its help imports no tensor framework and no numpy, and every flag has a text.")
     def test_its_help_is_light_and_whole(self) -> None:
-        """`rltrain help WORD` and the tab key make the parsers of all commands."""
+        """Its help imports no tensor framework and no numpy, and every flag has a text.
+
+        `rltrain help WORD` and the tab key make the parsers of all commands.
+        """
         spec = discover().get(CommandSpec, self.command)
-        done = self._process("-c", _MAKE_HELP, self.command, folder=Path.cwd())
+        done = _process(Path.cwd(), "-c", _MAKE_HELP, self.command)
         assert not done.returncode, done.stderr
         found = {what: words for what, *words in map(str.split, done.stdout.splitlines()[-3:])}
         assert not found["heavy"], (
@@ -70,51 +70,47 @@ class CommandConformance(GivenPlugins):
         assert found["class"] == ["True"], f"{spec.factory}: write a docstring, which is the help"
         assert not found["mute"], f"give {', '.join(found['mute'])} a help=..."
 
-    @must("--help prints the help and ends with status 0.")
     def test_help_ends_with_0(self) -> None:
-        """Whatever the folder has."""
+        """--help prints the help and ends with status 0."""
         done = self._call("--help")
         _check(done, 0)
         assert f"rltrain {self.command}" in done.stdout
 
-    @must("An unknown flag is refused with status 2, in a line that names it.")
     def test_an_unknown_flag_is_refused(self) -> None:
-        """A misspelt flag must not be taken for nothing."""
+        """An unknown flag is refused with status 2, in a line that names it."""
         _check_refused(self._call(*self.needs, "--no-such-flag"), "--no-such-flag")
 
-    @may("It does its work, and ends with status 0.")
     def test_it_works(self) -> None:
-        """With the words of `works`."""
+        """It does its work, and ends with status 0."""
         if self.works is None:
             skip("works = None: give the words of a call that works")
         with private_folder() as folder:
             self.prepare(folder)
-            _check(self._call(*self.works, folder=folder), 0)
+            _check(_process(folder, "-m", "rltrain", self.command, *self.works), 0)
 
-    @may("A mistake of the user ends with status 2, and a line that names it.")
     def test_a_mistake_is_refused(self) -> None:
-        """With the words of `refuses`."""
+        """A mistake of the user ends with status 2, and a line that names it."""
         if self.refuses is None:
             skip("refuses = None: give the words of a call with a mistake")
         _check_refused(self._call(*self.refuses), *self.refuses)
 
-    def _call(self, *words: str, folder: Path | None = None) -> _Done:
-        """Call the command, in an empty folder unless one is given."""
-        with private_folder() as empty:
-            where = folder or empty
-            return self._process("-m", "rltrain", self.command, *words, folder=where)
+    def _call(self, *words: str) -> _Done:
+        """Call the command in an empty folder."""
+        with private_folder() as folder:
+            return _process(folder, "-m", "rltrain", self.command, *words)
 
-    def _process(self, *words: str, folder: Path) -> _Done:
-        return subprocess.run(
-            [sys.executable, *words],
-            cwd=folder,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_TIMEOUT,
-            check=False,
-        )
+
+def _process(folder: Path, *words: str) -> _Done:
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environ(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+        check=False,
+    )
 
 
 def _check(done: _Done, status: int) -> None:

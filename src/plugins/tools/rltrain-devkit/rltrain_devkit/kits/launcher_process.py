@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,10 +37,13 @@ PLANTED = "planted in rank 1"
 REFUSAL = "--planted: is refused by rank 1."
 """The user's mistake that rank 1 finds."""
 
-TRAINED = ("hangs", "saves")
-"""The cases in which ranks train."""
+CASES = ("returns", "raises", "dies", "refuses", "waits", "hangs", "saves")
+"""What rank 1 does; in the last two, ranks train."""
 
-VARIABLES = (
+SIGNALED = ("waits", "saves")
+"""The cases in which the launcher's process is sent SIGTERM."""
+
+_VARIABLES = (
     *("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     *("MASTER_ADDR", "MASTER_PORT"),
 )
@@ -51,43 +54,48 @@ _PATIENCE = 60.0
 _GRACE = 5.0
 """Seconds in which processes that have been ended are gone."""
 
-Work = Callable[[Path, Placement, World, RankLog], TrainResult | None]
-
 
 def main() -> None:
-    """Launch one case after the other, and write what came of each."""
-    launcher, options, folder, *cases = sys.argv[1:]
+    """Launch one case, and write what came of it."""
+    launcher, options, folder, case = sys.argv[1:]
+    there, given = Path(folder), json.loads(options)
     hide_rank_variables(os.environ)
-    requested = RunOptions(launcher=launcher, distributed=True, **json.loads(options))
-    registry = discover()
-    placement, world = place_run(requested, registry, {})
-    assert world is None
-    for case in cases:
-        there = Path(folder, case)
-        there.mkdir()
-        outcome: dict[str, Any]
-        try:
-            found: Any
-            if case in TRAINED:
-                found = _train(launcher, json.loads(options), there)
-            else:
-                work = functools.partial(_CASES[case], there)
-                found = on_placement(placement, None, registry, work)
-            outcome = {"result": getattr(found, "iterations", repr(found)), "status": 0}
-        except (Exception, SystemExit) as error:
-            outcome = {
-                "error": type(error).__name__,
-                "message": str(error),
-                "usage": isinstance(error, UsageError),
-                "status": getattr(error, "exit_code", getattr(error, "code", 1)),
-            }
-        outcome["alive"] = alive(there)
-        with whole(there / OUTCOME) as partial:
-            partial.write_text(json.dumps(outcome))
-    raise SystemExit(outcome["status"])
+    outcome: dict[str, Any] = {}
+    status: Any = 0
+    try:
+        if case in ("hangs", "saves"):
+            found: Any = _train(launcher, given, there, hangs=case == "hangs")
+        else:
+            registry, work = discover(), functools.partial(_work, case, there)
+            requested = RunOptions(launcher=launcher, distributed=True, **given)
+            found = on_placement(place_run(requested, registry, {})[0], None, registry, work)
+        outcome = {"result": getattr(found, "iterations", repr(found))}
+    except (Exception, SystemExit) as error:
+        status = getattr(error, "exit_code", getattr(error, "code", 1))
+        outcome = {"error": type(error).__name__, "message": str(error)}
+    with whole(there / OUTCOME) as partial:
+        partial.write_text(json.dumps({**outcome, "alive": alive(there)}))
+    raise SystemExit(status)
 
 
-def _train(launcher: str, options: dict[str, Any], folder: Path) -> TrainResult:
+def _work(
+    case: str, folder: Path, config: Placement, world: World, log: RankLog
+) -> TrainResult | None:
+    """Return, or let rank 1 do something once all ranks are there, while the others wait."""
+    _arrive(folder, world)
+    if case == "returns":
+        return TrainResult(ITERATIONS + world.rank, 0, None, None, run_dir="")
+    if world.rank == 1 and case == "raises":
+        raise ValueError(PLANTED)
+    if world.rank == 1 and case == "refuses":
+        raise UsageError(REFUSAL)
+    if world.rank == 1 and case == "dies":
+        os._exit(3)
+    time.sleep(_PATIENCE)
+    return None
+
+
+def _train(launcher: str, options: dict[str, Any], folder: Path, hangs: bool) -> TrainResult:
     """Train until rank 1 hangs, or a signal comes."""
     usual: dict[str, Any] = {"num_envs": 8, "max_iterations": 10**6, "writers": ()}
     return rltrain.train(
@@ -96,7 +104,7 @@ def _train(launcher: str, options: dict[str, Any], folder: Path) -> TrainResult:
         distributed=True,
         plugins=[sys.modules[__name__]],
         observers=["launcher_kit"],
-        launcher_kit={"folder": str(folder), "hangs": folder.name == "hangs"},
+        launcher_kit={"folder": str(folder), "hangs": hangs},
         hang_timeout={"start": _PATIENCE, "step": 4.0},
         log_root=str(folder / "logs"),
     )
@@ -121,7 +129,7 @@ class Watcher:
 
     @rltrain.hookimpl(wrapper=True)
     def rltrain_train(self, session: Session) -> Any:
-        """Look at what each rank records."""
+        """Watch what each rank records."""
         record = session.record
 
         def recorded(each: Any) -> Any:
@@ -143,14 +151,17 @@ def rltrain_provides() -> Iterable[Spec]:
     return [ObserverSpec(name="launcher_kit", factory=f"{here}Watcher", options=f"{here}Watched")]
 
 
-def alive(folder: Path) -> list[int]:
+def arrived(folder: Path) -> dict[str, Any]:
+    """Return what each rank has written of itself, by rank."""
+    return {path.stem: json.loads(path.read_text()) for path in folder.glob("[0-9]*.rank")}
+
+
+def alive(folder: Path) -> list[str]:
     """Return the ranks whose processes are still there after a while."""
-    files = folder.glob("[0-9]*.rank")
-    pids = {int(path.stem): json.loads(path.read_text())["pid"] for path in files}
-    deadline = time.monotonic() + _GRACE
-    while (left := [rank for rank in sorted(pids) if _runs(pids[rank])]) and (
-        time.monotonic() < deadline
-    ):
+    ranks, deadline = arrived(folder), time.monotonic() + _GRACE
+    while left := [rank for rank in sorted(ranks) if _runs(ranks[rank]["pid"])]:
+        if time.monotonic() > deadline:
+            break
         time.sleep(0.05)
     return left
 
@@ -165,17 +176,17 @@ def _runs(pid: int) -> bool:
 
 def _arrive(folder: Path, world: World) -> None:
     """Write down this rank's process and variables, and wait until all ranks have done so."""
-    found = {name: os.environ.get(name) for name in VARIABLES}
+    found = {name: os.environ.get(name) for name in _VARIABLES}
     facts = {"pid": os.getpid(), "variables": found, "listens": _listens()}
     with whole(folder / f"{world.rank}.rank") as partial:
         partial.write_text(json.dumps(facts))
     deadline = time.monotonic() + _PATIENCE
-    while len(list(folder.glob("[0-9]*.rank"))) < world.world_size and time.monotonic() < deadline:
+    while len(arrived(folder)) < world.world_size and time.monotonic() < deadline:
         time.sleep(0.02)
 
 
 def _listens() -> bool:
-    """Whether this process can listen where the ranks meet, which rank 0 may do."""
+    """Return whether this process can listen where the ranks meet, which rank 0 may do."""
     if os.environ.get("RANK") != "0":
         return True
     try:
@@ -184,35 +195,3 @@ def _listens() -> bool:
             return True
     except (OSError, ValueError):
         return False
-
-
-def _returns(folder: Path, config: Placement, world: World, log: RankLog) -> TrainResult:
-    _arrive(folder, world)
-    return TrainResult(ITERATIONS + world.rank, 0, None, None, run_dir="")
-
-
-def _meets(
-    rank_1: Callable[[], None], folder: Path, config: Placement, world: World, log: RankLog
-) -> None:
-    """Let rank 1 do something once all ranks are there; the others wait."""
-    _arrive(folder, world)
-    if world.rank == 1:
-        rank_1()
-    time.sleep(_PATIENCE)
-
-
-def _raises() -> None:
-    raise ValueError(PLANTED)
-
-
-def _refuses() -> None:
-    raise UsageError(REFUSAL)
-
-
-_CASES: dict[str, Work] = {
-    "returns": _returns,
-    "raises": functools.partial(_meets, _raises),
-    "dies": functools.partial(_meets, functools.partial(os._exit, 3)),
-    "refuses": functools.partial(_meets, _refuses),
-    "waits": functools.partial(_meets, lambda: None),
-}

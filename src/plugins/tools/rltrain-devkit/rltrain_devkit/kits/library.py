@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
 
-from rltrain.options import get_dotted
-from rltrain.plugins import discover
-from rltrain.specs import SuiteSpec
-from rltrain.testing import Fault, PeerLost
-from rltrain_devkit.kits import library_findings as find
-from rltrain_devkit.kits.library_checkpoints import OTHER_SEED, CheckpointRules
-from rltrain_devkit.kits.library_probe import Probe, differing
+import numpy as np
+
+from rltrain.errors import UsageError
+from rltrain.launch import hide_rank_variables
+from rltrain.policies import Trained, open_session, plan_policy
+from rltrain.policy import Policy, PolicyModule
+from rltrain.runs import Checkpoint
+from rltrain.seeding import SeedPlan
+from rltrain.testing import FakeWorld
+from rltrain_devkit.kits.arrays import array, to_numpy
+from rltrain_devkit.kits.library_probe import Arrays, Probe, differing
 from rltrain_devkit.kits.library_settings import ITERATIONS
-from rltrain_devkit.kits.rules import may, must, skip
+from rltrain_devkit.kits.library_training import OTHER_SEED, TrainingRules
+from rltrain_devkit.kits.rules import after, skip
+
+T = TypeVar("T")
 
 
-class EnvironmentBroke(Exception):
-    """The error that the kit makes the environment raise."""
-
-
-class LibraryConformance(CheckpointRules):
+class LibraryConformance(TrainingRules):
     """Trains with a library on the ranks of a fake world, and checks the contract.
 
     Subclass it in a test file and set `library`. `rltrain_devkit.kits.library_settings` has the
@@ -35,191 +40,195 @@ class LibraryConformance(CheckpointRules):
     If training fails altogether, one test fails, and those that need the training are skipped.
     """
 
-    @must("The default options have every required key; refusals have a reason and an alternative.")
-    def test_the_spec_is_complete(self) -> None:
-        """For the kit's task, with every algorithm."""
-        spec = self._spec()
-        task = next(filter(None, (s.describe(self.task, {}) for s in discover().all(SuiteSpec))))
-        for algorithm in spec.algorithms:
-            agent = spec.default_agent(task, algorithm)
-            lacking = [key for key in spec.schema.required if get_dotted(agent, key, None) is None]
-            assert not lacking, f"default_agent for {algorithm} lacks {', '.join(lacking)}."
-        assert spec.schema.required, "schema.required is empty: it would match any library's file."
-        for refusal in spec.refuses:
-            parts = (refusal.name, refusal.reason, refusal.instead)
-            assert all(parts), f"name, reason or instead is empty in {refusal}."
+    @after(
+        "test_every_optimizer_averages_its_gradients", "test_every_rank_ends_with_the_same_state"
+    )
+    def test_every_rank_resumes_from_a_checkpoint(self) -> None:
+        """It saves a checkpoint, which is recognized, and from which every rank resumes."""
+        if not self.saves_checkpoints:
+            skip("saves_checkpoints is False.")
+        ranks, spec = self._ranks(), self._spec()
+        assert ranks[0].saved, "No checkpoint was saved: call session.save_checkpoint at the end."
+        declared = spec.checkpoint is not None
+        assert declared, "The spec lacks checkpoint=CheckpointFormat(...)."
+        path, parameters, _ = ranks[0].saved[-1]
+        training = self._train(2, checkpoint=path, max_iterations=2 * ITERATIONS).check()
+        for probe in training.probes:
+            names = differing(parameters, probe.first_parameters)
+            assert not names, (
+                f"{', '.join(names)} on rank {probe.rank} differed from the checkpoint when "
+                "training began: load session.checkpoint on every rank."
+            )
+        if training.error is not None:
+            raise training.error
 
-    @must("Every rank trains to the end, and calls the same collectives in the same order.")
-    def test_every_rank_trains_to_the_end(self) -> None:
-        """On two nodes with two ranks each; most other tests check this training."""
-        if self._breaks_contract() and find.unwrapped(self._trained().probes):
-            skip("A model that is trained is not wrapped, which another test reports.")
-        self._trained().check()
-
-    @must("Every optimizer averages its gradients with session.gradient_sync, in every step.")
-    def test_every_optimizer_averages_its_gradients(self) -> None:
-        """Counts the calls of each gradient sync between two records."""
-        _require(find.missing_averages(self._ranks()))
-
-    @must("Every trained parameter is in a gradient sync.")
-    def test_no_parameter_is_left_out_of_the_gradient_sync(self) -> None:
-        """A parameter that is missing differs between ranks after training."""
-        _require(find.left_out(self._ranks()))
-
-    @must("Every model that is trained goes through session.wrap_model.")
-    def test_every_trained_model_is_wrapped(self) -> None:
-        """The parameters in a gradient sync are those that are trained."""
-        # A run ends by itself for that, after the first iteration.
-        _require(
-            find.unwrapped(self._trained().probes if self._breaks_contract() else self._ranks())
-        )
-
-    @must("Every rank ends with the same parameters, and with equal watched state.")
-    def test_every_rank_ends_with_the_same_parameters(self) -> None:
-        """To the last bit; `session.watch` names what else must be equal."""
-        ranks = self._ranks()
-        if find.missing_averages(ranks) or find.left_out(ranks):
-            skip("Gradients are not averaged, which another test reports.")
-        _require(find.different_parameters(ranks))
-        error = self._trained().error
-        if error is not None and not find.different_buffers(ranks):
-            raise error
-
-    @must("Every rank ends with the same normalizer statistics.")
-    def test_every_rank_ends_with_the_same_statistics(self) -> None:
-        """The buffers of the wrapped models."""
-        _require(find.different_buffers(self._ranks()))
-
-    @may("Two ranks learn as one rank with the environments of both.")
-    def test_ranks_learn_as_one(self) -> None:
-        """From the same episodes and random numbers, in float64."""
-        if self.not_as_one or self.framework != "torch":
-            skip(self.not_as_one or "random numbers of jax cannot be given to another rank")
-        ranks = self._ranks()
-        if any(wrong(ranks) for wrong in find.APART):
-            skip("The ranks do not learn together, which another test reports.")
-        from rltrain_devkit.as_one.runs import ITERATIONS, apart_from_one
-
-        options = {**self._options(), "agent": {**self.agent, **self.as_one}}
-        try:
-            apart = apart_from_one(options, self.scaled, self.rank_local)
-        except Exception:
-            if self._trainer().alone().error is not None:
-                skip("One process does not train alone, which another test reports.")
-            raise
-        if apart and find.changed(ranks, self._two_nodes().probes):
-            skip("The seed does not determine the run, which another test reports.")
-        most = max(apart, key=lambda name: apart[name], default="")
-        assert not apart, (
-            f"{most} ended {apart[most]:.1g} of its size away, after {ITERATIONS} iterations; "
-            f"{len(apart)} tensor(s) differ. Pool over ranks what is normalized or decided by a "
-            "batch, such as advantages (rltrain_torch.moments.pool_moments). If options are sizes "
-            "of batches, name them in `scaled`; if ranks cannot learn as one, say why in "
-            "`not_as_one`."
-        )
-
-    @must("Environments are seeded by the global rank.")
-    def test_environments_are_seeded_by_the_global_rank(self) -> None:
-        """Compares first observations; two ranks have the same local rank."""
-        _require(find.alike(self._ranks()))
-
-    @must("The learner is seeded by the global rank, after the library's constructors.")
-    def test_the_learner_is_seeded_by_the_global_rank(self) -> None:
-        """Compares the states of the global generators at the first step."""
-        ranks = self._ranks()
-        _require(find.unordered_seeds(ranks) or find.shared_seeds(ranks))
-
-    @must("The same seed gives the same run, and a different seed a different run.")
-    def test_the_seed_determines_the_run(self) -> None:
-        """To the last bit, on every rank."""
-        ranks = self._ranks()
-        again = self._two_nodes()
-        again.check()
-        _require(find.changed(ranks, again.probes))
-        other = self._trainer().on_ranks(1, seed=OTHER_SEED)
-        other.check()
-        assert differing(ranks[0].first_parameters, other.probes[0].first_parameters), (
-            "A different seed gave models with the same parameters: do not reseed the generators "
-            "before the models are made."
-        )
-
-    @must("Every iteration is recorded, one by one from 1 to max_iterations.")
-    def test_iterations_are_recorded_one_by_one(self) -> None:
-        """Checks the writers' records and each rank's result."""
-        ranks = self._ranks()
-        recorded = [iteration for iteration, _ in ranks[0].recorded]
-        wanted = list(range(1, ITERATIONS + 1))
-        assert recorded == wanted, (
-            f"max_iterations was {ITERATIONS}; Scalars were recorded for iterations "
-            f"{recorded[:8]}, not {wanted}. If the library used its own option, name it in "
-            "OptionSchema.run_keys."
-        )
-        done = _iterations(ranks)
-        assert done == [ITERATIONS] * len(ranks), (
-            f"max_iterations was {ITERATIONS}; session.result() has, by rank: {done}."
-        )
-
-    @must("Only rank 0 writes files, and only through the session.")
-    def test_only_rank_0_writes_and_only_through_the_session(self) -> None:
-        """Checks the run folder and the working directory."""
-        root = self._ranks()[0]
-        stray = self._trained().files
-        assert not stray, f"Files were written to the working directory: {', '.join(stray)}."
-        _require(find.foreign_files(root))
-
-    @must("When session.should_stop is set, every rank stops after that iteration.")
-    def test_every_rank_stops_early(self) -> None:
-        """Sets `session.should_stop` during the first iteration."""
+    def test_a_checkpoint_is_saved_when_it_is_due(self) -> None:
+        """It saves a checkpoint after every iteration in which one is due."""
+        if not self.saves_checkpoints:
+            skip("saves_checkpoints is False.")
         self._ranks()
+        root = self._train(2, checkpoint_interval=1).check().probes[0]
+        due = sorted(set(range(1, ITERATIONS)) - {iteration for *_, iteration in root.saved})
+        assert not due, (
+            f"No checkpoint was saved after iteration {', '.join(map(str, due))}: after "
+            "session.record, call session.save_checkpoint if session.should_save."
+        )
+
+    @after(
+        "test_the_learner_is_seeded_by_the_global_rank",
+        "test_the_seed_determines_the_run",
+        "test_iterations_are_recorded_one_by_one",
+        "test_every_rank_stops_early",
+        "test_every_rank_resumes_from_a_checkpoint",
+    )
+    def test_a_resumed_run_ends_as_if_it_had_never_stopped(self) -> None:
+        """A run that is stopped and resumed ends as if it had never stopped, to the last bit."""
+        if not self.saves_checkpoints or not self.resumes_exactly:
+            skip("saves_checkpoints or resumes_exactly is False.")
+        self._ranks()
+        whole = self._train(1).check().probes[0]
 
         def stop(probe: Probe) -> None:
-            probe.session.should_stop = True
+            probe.session.should_stop |= probe.steps == whole.steps // ITERATIONS - 1
 
-        training = self._trainer().on_ranks(2, on_step=stop)
-        training.check()
-        done = _iterations(training.probes)
-        assert done == [1, 1], (
-            "session.should_stop was set on every rank in iteration 1; iterations done, by rank: "
-            f"{done}. Check it after session.record, on every rank."
+        stopped = self._train(1, on_step=stop).check().probes[0]
+        resumed = self._train(1, checkpoint=stopped.saved[-1][0]).check().probes[0]
+        if not resumed.session.resuming_exactly:
+            skip("The task cannot save its state: choose one that can.")
+        assert len(resumed.recorded) == ITERATIONS - 1, (
+            f"The run was stopped after iteration 1 of {ITERATIONS}, and resumed; then it recorded "
+            f"{len(resumed.recorded)}: end at config.max_iterations, which includes iterations "
+            "before the checkpoint (session.iterations_left)."
+        )
+        names = differing(whole.parameters, resumed.parameters)
+        assert not names, (
+            f"{', '.join(names)} ended different when the run was stopped after its first "
+            "iteration and resumed. After session.record, save all that the next iteration depends "
+            "on: optimizer, learning rate, schedules; and each rank's own state with "
+            "save_checkpoint(rank_state=...)."
         )
 
-    @must("rltrain_train raises an error of the environment unchanged.")
-    def test_an_error_of_the_environment_ends_the_run(self) -> None:
-        """Raises it on one rank, in the middle of training."""
-        middle = self._ranks()[1].steps // 2
+    @after(
+        "test_the_learner_is_seeded_by_the_global_rank",
+        "test_every_rank_resumes_from_a_checkpoint",
+    )
+    def test_a_loaded_policy_acts_as_in_training(self) -> None:
+        """A loaded policy acts as the agent does in training, to the last bit."""
+        checkpoint = self._checkpoint_of_a_policy()
+        more = 2 * ITERATIONS
+        resumed = self._train(1, checkpoint=checkpoint, max_iterations=more, seed=OTHER_SEED)
+        probe = resumed.check().probes[0]
+        steps = probe.first_steps
 
-        def fail(probe: Probe) -> None:
-            if probe.rank == 1 and probe.steps == middle:
-                raise EnvironmentBroke("step() failed, as the kit planned.")
+        def act(policy: Policy, seed: Callable[[], None]) -> list[Any]:
+            policy.act(self._as_returned(steps[0].observations))  # To be forgotten.
+            policy.reset()
+            seed()
+            found = []
+            for step in steps:
+                actions = policy.act(self._as_returned(step.observations), deterministic=False)
+                found.append(to_numpy(actions))
+                policy.reset(array(self.framework, step.done, "bool"))
+            return found
 
-        training = self._trainer().on_ranks(2, on_step=fail)
-        assert isinstance(training.error, EnvironmentBroke), (
-            "session.env.step raised EnvironmentBroke on rank 1; what ended the training was "
-            f"{training.error!r}. Do not catch errors."
+        acted = self._with_policy(checkpoint, act, probe.session.seeds)
+        for number, (step, actions) in enumerate(zip(steps, acted, strict=True)):
+            assert not differing({"": step.actions}, {"": actions}), (
+                f"In step {number} after the checkpoint the agent has chosen {step.actions[:2]} in "
+                f"training, and the loaded policy {actions[:2]}. With deterministic=False it must "
+                "sample by the same calls as in training, from all that was learned: normalizers, "
+                "too. The environments get what the library does with the network's output."
+            )
+
+    @after("test_every_rank_resumes_from_a_checkpoint")
+    def test_a_deterministic_policy_repeats_itself(self) -> None:
+        """A policy that acts deterministically repeats itself after a reset, to the last bit."""
+        step = self._ranks()[0].first_steps[0]
+
+        def act(policy: Policy, seed: Callable[[], None]) -> tuple[Any, Any]:
+            first = to_numpy(policy.act(self._as_returned(step.observations)))
+            policy.reset()
+            return first, to_numpy(policy.act(self._as_returned(step.observations)))
+
+        first, second = self._with_policy(self._checkpoint_of_a_policy(), act)
+        assert not differing({"": first}, {"": second}), (
+            f"For the same observations, after reset(), the policy has chosen {first[:2]}, and "
+            f"then {second[:2]}: sample nothing, forget the recurrent state, update no normalizer."
         )
 
-    @must("A rank that loses a peer ends with the error that its collective raises.")
-    def test_a_lost_peer_ends_the_rank(self) -> None:
-        """One of two ranks dies in the middle of training."""
-        self._ranks()
-        middle = self._trained().collectives // 2
-        training = self._trainer().on_ranks(2, Fault("dies", rank=1, at=middle))
-        root = training.probes[0]
-        ended = f"raised {root.error!r}" if root.error else "returned, as if training had ended"
-        assert isinstance(root.error, PeerLost), (
-            f"Rank 1 died at its collective number {middle}, in training. On rank 0 rltrain_train "
-            f"{ended}: it must raise the collective's error. The run raised {training.error!r}."
+    @after("test_every_rank_resumes_from_a_checkpoint")
+    def test_a_policys_module_chooses_the_same(self) -> None:
+        """A policy's module chooses what the policy chooses, within 1e-5."""
+        step = self._ranks()[0].first_steps[0]
+
+        def act(policy: Policy, seed: Callable[[], None]) -> tuple[Any, Any] | str:
+            chosen = to_numpy(policy.act(self._as_returned(step.observations)))
+            try:
+                module = policy.module()
+            except UsageError as error:
+                return str(error)
+            return chosen, to_numpy(self._call(module, step.observations))
+
+        found = self._with_policy(self._checkpoint_of_a_policy(), act)
+        if isinstance(found, str):
+            skip(f"module() is refused: {found}")
+        chosen, exported = found
+        assert chosen.shape == exported.shape, (
+            f"policy.act returns actions of shape {list(chosen.shape)}, its module of shape "
+            f"{list(exported.shape)}."
+        )
+        assert np.allclose(chosen, exported, rtol=1e-5, atol=1e-5), (
+            f"policy.act has chosen {chosen[:2]}, and its module {exported[:2]}: the module holds "
+            "everything from the suite's observations to the suite's actions."
         )
 
-    @must("One process without --distributed trains alone, without a process group.")
-    def test_one_process_trains_alone(self) -> None:
-        """With an ordinary session, in this process."""
-        self._trainer().alone().check()
+    def _checkpoint_of_a_policy(self) -> str:
+        if not self.loads_policies or not self.saves_checkpoints:
+            skip("loads_policies or saves_checkpoints is False.")
+        return self._ranks()[0].saved[-1][0]
 
+    def _with_policy(
+        self,
+        checkpoint: str,
+        use: Callable[[Policy, Callable[[], None]], T],
+        seeds: SeedPlan | None = None,
+    ) -> T:
+        """Load a policy in a world of its own; call `use` with it and what seeds the learner."""
 
-def _require(findings: Sequence[str]) -> None:
-    assert not findings, "\n".join(findings)
+        def load(group: Any) -> T:
+            hide_rank_variables(os.environ)
+            found, options = Checkpoint(checkpoint), {**self._options(), "device": "cpu"}
+            plan = plan_policy(Trained(found, options, found.path.parent.parent))
+            assert plan.world is not None, "a policy that starts no ranks has a place"
+            with open_session(plan.config, plan.world, plan.registry) as session:
+                session.seeds = seeds or session.seeds
+                return use(session.load_policy(), lambda: session.seed("learner"))
 
+        return FakeWorld(1, rank_local=self.rank_local).run(load)[0]
 
-def _iterations(ranks: Sequence[Probe]) -> list[int | None]:
-    return [probe.result.iterations if probe.result else None for probe in ranks]
+    def _as_returned(self, observations: Arrays) -> Any:
+        """Return observations as the environments return them."""
+        made = {name: array(self.framework, x, str(x.dtype)) for name, x in observations.items()}
+        if "" in made:
+            return made[""]
+        tree: dict[str, Any] = {}
+        for name, x in made.items():
+            *path, last = name.split(".")
+            branch = tree
+            for part in path:
+                branch = branch.setdefault(part, {})
+            branch[last] = x
+        return tree
+
+    def _call(self, module: PolicyModule, observations: Arrays) -> Any:
+        groups = {group: observations.get(group, observations.get("")) for group in module.inputs}
+        inputs = [
+            array(self.framework, groups[group], info.dtype)
+            for group, info in module.inputs.items()
+        ]
+        batch = len(next(iter(groups.values())))  # type: ignore[arg-type]
+        states = [
+            array(self.framework, np.zeros((batch, *info.shape)), info.dtype)
+            for info in module.states.values()
+        ]
+        return module.function(*inputs, *states)[0]

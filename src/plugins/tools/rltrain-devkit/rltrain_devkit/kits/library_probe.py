@@ -8,14 +8,14 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from gymnasium.vector import VectorEnv, VectorWrapper
+
 from rltrain.hookspecs import hookimpl
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.testing import RankSession, current, leaves
 from rltrain.types import GradientSync, Stream, TrainResult
 from rltrain_devkit.kits.arrays import to_numpy
-from rltrain_devkit.kits.probed_env import ProbedEnv
-
-__all__ = ["Arrays", "CountedSync", "Probe", "Step", "differing", "leaves"]
 
 Arrays = Mapping[str, Any]
 """Copies as numpy arrays, by name."""
@@ -23,7 +23,6 @@ Arrays = Mapping[str, Any]
 
 def differing(one: Arrays, other: Arrays) -> list[str]:
     """Return the names of arrays that are not bitwise equal; NaN equals NaN."""
-    import numpy as np
 
     def same(name: str) -> bool:
         x, y = one.get(name), other.get(name)
@@ -74,46 +73,31 @@ class Step:
 
 
 class Probe:
-    """Watches the hooks of one rank.
-
-    Attributes:
-        rank: global rank; -1 until the environment is made.
-        session: the rank's session.
-        events: the streams that were seeded, the models that were wrapped and the first step of
-            the environment, in order: "seed learner", "wrap policy", "step".
-        models: the wrapped models, by role.
-        syncs: the gradient syncs that were made.
-        steps: calls of the environment's `step`.
-        first_steps: the first steps, as long as no model has changed.
-        first_observations: observations of the last reset before the first step.
-        first_parameters: the models' parameters at the first step.
-        first_generators: state of each global random generator at the first step.
-        recorded: on rank 0, for each record of scalars its iteration and the calls of each sync
-            so far.
-        saved: on rank 0, for each checkpoint its path and the models' parameters.
-        saved_after: on rank 0, for each checkpoint the number of iterations done.
-        result: what the library returned; None if it raised.
-        error: what the library raised.
-    """
+    """Watches the hooks of one rank."""
 
     session: RankSession
     first_observations: Arrays
+    """Of the last reset before the first step."""
     first_parameters: Arrays
+    """The models' parameters at the first step."""
     first_generators: Mapping[str, str]
+    """State of each global random generator at the first step."""
 
-    def __init__(self, on_step: Callable[[Probe], None]) -> None:
+    def __init__(self, on_step: Callable[[Probe], object]) -> None:
         """Create a probe that calls `on_step(probe)` before every step of the environment."""
-        self.rank = -1
+        self.rank = -1  # Until the environment is made.
+        # What happened, in order: "seed learner", "wrap policy", and the first "step".
         self.events: list[str] = []
-        self.models: dict[str, Any] = {}
+        self.models: dict[str, Any] = {}  # By role, as they were wrapped.
         self.syncs: list[CountedSync] = []
         self.steps = 0
-        self.first_steps: list[Step] = []
+        self.first_steps: list[Step] = []  # As long as no model has changed.
+        # On rank 0, for each record of scalars its iteration and the calls of each sync so far.
         self.recorded: list[tuple[int, list[int]]] = []
-        self.saved: list[tuple[str, Arrays]] = []
-        self.saved_after: list[int] = []
+        # On rank 0, for each checkpoint its path, the models' parameters, and iterations done.
+        self.saved: list[tuple[str, Arrays, int]] = []
         self.result: TrainResult | None = None
-        self.error: BaseException | None = None
+        self.error: BaseException | None = None  # What the library raised.
         self._on_step = on_step
 
     @property
@@ -137,14 +121,17 @@ class Probe:
             buffers | leaves({role: self._now(role) for role in self.models if role not in trained})
         )
 
+    def synchronizes(self, x: Any) -> bool:
+        """Return whether an array is in a gradient sync."""
+        return any(x is each for sync in self.syncs for each in sync.parameters)
+
     def _trained(self) -> list[str]:
         """Return the roles of modules, and of trees of which a part is in a gradient sync."""
-        synchronized = {id(x) for sync in self.syncs for x in sync.parameters}
         return [
             role
             for role, model in self.models.items()
             if hasattr(model, "named_buffers")
-            or any(id(x) in synchronized for x in leaves(model).values())
+            or any(self.synchronizes(x) for x in leaves(model).values())
         ]
 
     def _now(self, role: str) -> Any:
@@ -152,14 +139,14 @@ class Probe:
 
     @hookimpl
     def rltrain_seed(self, stream: Stream) -> None:
-        """Record the stream."""
+        """Note the stream."""
         self.events.append(f"seed {stream}")
 
     @hookimpl(wrapper=True)
     def rltrain_make_env(self, session: RankSession) -> Generator[None, Any, Any]:
         """Watch the environment."""
         self.session, self.rank = session, session.world.rank
-        return ProbedEnv((yield), self._reset, self._step, self._result)
+        return _ProbedEnv((yield), self)
 
     @hookimpl(wrapper=True)
     def rltrain_wrap_model(self, role: str) -> Generator[None, Any, Any]:
@@ -193,29 +180,55 @@ class Probe:
         if isinstance(record, Scalars):
             self.recorded.append((record.iteration, [sync.calls for sync in self.syncs]))
         elif isinstance(record, CheckpointSaved):
-            self.saved.append((record.path, self.parameters))
-            self.saved_after.append(record.iteration)
+            self.saved.append((record.path, self.parameters, record.iteration))
 
-    def _reset(self, observations: Any) -> None:
+    def on_reset(self, observations: Any) -> None:
+        """Take what the environment returned."""
         self._observations = observations
         if not self.steps:
             self.first_observations = _copies(leaves(observations))
 
-    def _step(self, actions: Any) -> None:
+    def on_step(self, actions: Any) -> None:
+        """Take what the library gives to the environment."""
         if not self.steps:
             self.events.append("step")
             self.first_parameters = self.parameters
             self._first_state = {**self.first_parameters, **self.buffers}
             self.first_generators = _generators(self.session.framework)
-        if len(self.first_steps) == self.steps and self._is_unchanged():
+        state = {**self.parameters, **self.buffers} if len(self.first_steps) == self.steps else {}
+        if state and not differing(self._first_state, state):
             self.first_steps.append(Step(_copies(leaves(self._observations)), to_numpy(actions)))
         self.steps += 1
         self._on_step(self)
 
-    def _result(self, observations: Any, done: Any) -> None:
+    def on_result(self, observations: Any, done: Any) -> None:
+        """Take what came of it."""
         self._observations = observations
         if len(self.first_steps) == self.steps:
             self.first_steps[-1].done = to_numpy(done)
 
-    def _is_unchanged(self) -> bool:
-        return not differing(self._first_state, {**self.parameters, **self.buffers})
+
+class _ProbedEnv(VectorWrapper):  # type: ignore[type-arg]
+    """Passes all calls on, and reports resets and steps to a probe."""
+
+    def __init__(self, env: VectorEnv[Any, Any, Any], probe: Probe) -> None:
+        super().__init__(env)
+        self._probe = probe
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "env":
+            raise AttributeError(name)
+        return getattr(self.env, name)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        observations, info = self.env.reset(seed=seed, options=options)
+        self._probe.on_reset(observations)
+        return observations, info
+
+    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        self._probe.on_step(actions)
+        observations, rewards, terminations, truncations, info = self.env.step(actions)
+        self._probe.on_result(observations, terminations | truncations)
+        return observations, rewards, terminations, truncations, info

@@ -1,26 +1,59 @@
-"""The settings of `LibraryConformance`, and the training that most of its tests check."""
+"""The settings of `LibraryConformance`, and its trainings, which keep errors."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rltrain.errors import PluginError
-from rltrain.launch import private_folder
+from rltrain.commands import make_plan
+from rltrain.errors import DivergenceError
+from rltrain.launch import hide_rank_variables, private_folder
 from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec
-from rltrain_devkit.kits.given import GivenPlugins
-from rltrain_devkit.kits.library_policy import Loader
+from rltrain.testing import FakeGroup, FakeWorld, Fault, RankDied, make_session
+from rltrain.types import TrainResult
 from rltrain_devkit.kits.library_probe import Probe
-from rltrain_devkit.kits.library_training import Trainer, Training
-from rltrain_devkit.kits.rules import skip
+from rltrain_devkit.kits.rules import Kit, skip
 
 ITERATIONS = 3
 """Iterations of a training: a first, a middle and a last one."""
 
 
-class LibrarySettings(GivenPlugins):
+@dataclass
+class Training:
+    """The outcome of one training."""
+
+    probes: list[Probe] = field(default_factory=list)
+    """By rank."""
+    collectives: int = 0
+    """Number of completed collectives."""
+    error: BaseException | None = None
+    """What the training raised."""
+    files: list[str] = field(default_factory=list)
+    """The files that it left in its working directory, which was empty."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the library finished; the core may have found afterwards that ranks differ."""
+        return self.error is None or isinstance(self.error, DivergenceError)
+
+    def check(self) -> Training:
+        """Return this training; raise the error if the library did not finish."""
+        if self.error is not None and not self.finished:
+            raise self.error
+        return self
+
+    def iterations(self) -> list[int | None]:
+        """Return how many each rank says it has done."""
+        return [probe.result.iterations if probe.result else None for probe in self.probes]
+
+
+class LibrarySettings(Kit):
     """The attributes to set in a subclass of `LibraryConformance`."""
 
     library: str
@@ -72,12 +105,6 @@ class LibrarySettings(GivenPlugins):
     def _spec(self) -> LibrarySpec:
         return discover().get(LibrarySpec, self.library)
 
-    def _trainer(self) -> Trainer:
-        return Trainer(self._options(), self.rank_local, self._scratch)
-
-    def _loader(self, checkpoint: str) -> Loader:
-        return Loader(self._options(), self.rank_local, checkpoint, self.framework)
-
     def _options(self) -> dict[str, Any]:
         return {
             "library": self.library,
@@ -90,10 +117,6 @@ class LibrarySettings(GivenPlugins):
             "log_root": str(self._scratch / "logs"),
         }
 
-    def _two_nodes(self, **options: Any) -> Training:
-        """Train on two nodes of two ranks, where local rank and rank differ."""
-        return self._trainer().on_ranks(4, num_nodes=2, **options)
-
     def _trained(self) -> Training:
         """Return the training that most tests check; it runs once per class."""
         if self._whole is None:
@@ -101,12 +124,64 @@ class LibrarySettings(GivenPlugins):
         assert self._whole is not None
         return self._whole
 
-    def _breaks_contract(self) -> bool:
-        """Return whether that training has ended because the library breaks the contract."""
-        return isinstance(self._trained().error, PluginError)
-
     def _ranks(self) -> list[Probe]:
         """Return the ranks of that training; skip the test if training failed."""
         if not self._trained().finished:
             skip("The training failed: see test_every_rank_trains_to_the_end.")
         return self._trained().probes
+
+    def _two_nodes(self) -> Training:
+        """Train on two nodes of two ranks, where local rank and rank differ."""
+        return self._train(4, num_nodes=2)
+
+    def _train(
+        self,
+        ranks: int,
+        *faults: Fault,
+        num_nodes: int = 1,
+        on_step: Callable[[Probe], object] = id,
+        **options: Any,
+    ) -> Training:
+        """Train on fake ranks; `on_step` is called before every step of a rank's environment."""
+        world = FakeWorld(ranks, num_nodes=num_nodes, faults=faults, rank_local=self.rank_local)
+        with self._observed(on_step) as (training, probe):
+            # Ranks that differ are found when they are done: each rule judges what it names.
+            at_the_end = {"check_interval": 0}
+            world.train(observers=[probe], **{**at_the_end, **self._options(), **options})
+        training.collectives = len(world.trace)
+        return training
+
+    def _alone(self) -> Training:
+        """Train in one process, as without `--distributed`."""
+
+        def train(group: FakeGroup) -> TrainResult:
+            hide_rank_variables(os.environ)
+            plan = make_plan({**self._options(), "device": "cpu", "writers": ()})
+            assert plan.world is not None, "a run that starts no ranks has a place in the world"
+            session = make_session(plan.config, plan.world, plan.registry, [("probe", probe())])
+            return session.run()
+
+        with self._observed(id) as (training, probe):
+            # The group is not used. The fake world restores global state after the training.
+            FakeWorld(1, rank_local=self.rank_local).run(train)
+        return training
+
+    @contextlib.contextmanager
+    def _observed(
+        self, on_step: Callable[[Probe], object]
+    ) -> Iterator[tuple[Training, Callable[[], Probe]]]:
+        """Yield a training, complete when the context ends, and a factory for its probes."""
+        training = Training()
+
+        def probe() -> Probe:
+            training.probes.append(Probe(on_step))
+            return training.probes[-1]
+
+        folder = Path(tempfile.mkdtemp(dir=self._scratch))
+        with contextlib.chdir(folder):
+            try:
+                yield training, probe
+            except (Exception, RankDied) as error:
+                training.error = error
+        training.files = sorted(path.name for path in folder.rglob("*") if path.is_file())
+        training.probes.sort(key=lambda probe: probe.rank)

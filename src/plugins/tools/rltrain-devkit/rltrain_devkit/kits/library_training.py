@@ -1,121 +1,235 @@
-"""The trainings of `LibraryConformance`, which keep errors instead of raising them."""
+"""The rules of `LibraryConformance` for how ranks learn together."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from rltrain.commands import make_plan
-from rltrain.errors import DivergenceError
-from rltrain.launch import hide_rank_variables
-from rltrain.testing import FakeGroup, FakeWorld, Fault, RankDied
-from rltrain.types import TrainResult
-from rltrain_devkit.kits.library_probe import Probe
+from rltrain.options import get_dotted
+from rltrain.plugins import discover
+from rltrain.specs import SuiteSpec
+from rltrain.testing import Fault, PeerLost, leaves
+from rltrain_devkit.kits.library_probe import Arrays, Probe, differing
+from rltrain_devkit.kits.library_settings import ITERATIONS, LibrarySettings
+from rltrain_devkit.kits.rules import after, skip
 
+OTHER_SEED = 7
+"""Any seed but the default."""
 
-@dataclass
-class Training:
-    """The outcome of one training."""
-
-    probes: list[Probe] = field(default_factory=list)
-    """By rank."""
-    collectives: int = 0
-    """Number of completed collectives."""
-    error: BaseException | None = None
-    """What the training raised."""
-    files: list[str] = field(default_factory=list)
-    """The files that it left in its working directory, which was empty."""
-
-    @property
-    def finished(self) -> bool:
-        """Whether the library finished; the core may have found afterwards that ranks differ."""
-        return self.error is None or isinstance(self.error, DivergenceError)
-
-    def check(self) -> Training:
-        """Return this training; raise the error if the library did not finish."""
-        if self.error is not None and not self.finished:
-            raise self.error
-        return self
+_WRITTEN_BY_THE_CORE = (
+    *("manifest.json", "config.yaml", "agent.yaml", "checkpoints.json", "metrics.jsonl"),
+)
 
 
-def _pass(probe: Probe) -> None:
-    """Do nothing before a step."""
+class EnvironmentBroke(Exception):
+    """The error that the kit makes the environment raise."""
 
 
-@dataclass(frozen=True)
-class Trainer:
-    """Trains with the options of a kit."""
+class TrainingRules(LibrarySettings):
+    """Part of `LibraryConformance`."""
 
-    options: Mapping[str, Any]
-    """Fields of `RunOptions`."""
-    rank_local: Sequence[str]
-    """As for `FakeWorld`."""
-    scratch: Path
-    """Where trainings run and write."""
+    def test_the_spec_is_complete(self) -> None:
+        """Default options have each required key; refusals have a reason and an alternative."""
+        spec = self._spec()
+        task = next(filter(None, (s.describe(self.task, {}) for s in discover().all(SuiteSpec))))
+        for algorithm in spec.algorithms:
+            agent = spec.default_agent(task, algorithm)
+            lacking = [key for key in spec.schema.required if get_dotted(agent, key, None) is None]
+            assert not lacking, f"default_agent for {algorithm} lacks {', '.join(lacking)}."
+        assert spec.schema.required, "schema.required is empty: it would match any library's file."
+        for refusal in spec.refuses:
+            parts = (refusal.name, refusal.reason, refusal.instead)
+            assert all(parts), f"name, reason or instead is empty in {refusal}."
 
-    def on_ranks(
-        self,
-        ranks: int,
-        *faults: Fault,
-        num_nodes: int = 1,
-        on_step: Callable[[Probe], None] = _pass,
-        **options: Any,
-    ) -> Training:
-        """Train on the ranks of a fake world.
+    def test_every_rank_trains_to_the_end(self) -> None:
+        """Every rank trains to the end, and calls the same collectives in the same order."""
+        self._trained().check()
 
-        Args:
-            ranks: number of ranks.
-            *faults: faults to plant.
-            num_nodes: number of nodes.
-            on_step: called with a rank's probe before every step of its environment.
-            **options: fields of `RunOptions`, which override the kit's.
+    def test_every_optimizer_averages_its_gradients(self) -> None:
+        """Every optimizer averages its gradients with session.gradient_sync, in every step."""
+        ranks = self._ranks()
+        calls = [[sync.calls for sync in probe.syncs] for probe in ranks]
+        assert calls[0], "No gradient sync was made: call session.gradient_sync once an optimizer."
+        assert all(other == calls[0] for other in calls), (
+            f"Numbers of gradient sync calls differ between ranks; by rank: {calls}."
+        )
+        before = [0] * len(calls[0])
+        for iteration, now in ranks[0].recorded:
+            idle = [index + 1 for index in range(len(now)) if now[index] == before[index]]
+            assert not idle, (
+                f"Gradient sync number {idle[0]} was not called in iteration {iteration}: call it "
+                "between every backward pass and the optimizer's step."
+            )
+            before = now
+
+    @after("test_every_optimizer_averages_its_gradients")
+    def test_every_rank_ends_with_the_same_state(self) -> None:
+        """Every rank ends with the same parameters and statistics, and with equal watched state.
+
+        To the last bit; `session.watch` names what else must be equal.
         """
-        world = FakeWorld(ranks, num_nodes=num_nodes, faults=faults, rank_local=self.rank_local)
-        with self._observed(on_step) as (training, probe):
-            # Ranks that differ are found when they are done: each rule judges what it names.
-            at_the_end = {"check_interval": 0}
-            world.train(observers=[probe], **{**at_the_end, **self.options, **options})
-        training.collectives = len(world.trace)
-        return training
+        ranks = self._ranks()
+        own, names = leaves(ranks[0].models), _apart(ranks, lambda probe: probe.parameters)
+        left_out = [name for name in names if not ranks[0].synchronizes(own[name])]
+        assert not left_out, (
+            f"{', '.join(left_out)}: in no gradient sync, and different between ranks after "
+            "training: pass all parameters of the optimizer to session.gradient_sync."
+        )
+        buffers = _apart(ranks, lambda probe: probe.buffers)
+        assert not buffers, (
+            f"{', '.join(buffers)}: different between ranks after training: pool a normalizer's "
+            "moments with session.group.all_reduce before it uses them."
+        )
+        assert not names, (
+            f"{', '.join(names)}: different between ranks after training, although gradients were "
+            "averaged: each rank must take the same steps, with the same learning rate and the "
+            "same optimizer state."
+        )
+        if (error := self._trained().error) is not None:
+            raise error
 
-    def alone(self) -> Training:
-        """Train in one process, as without `--distributed`."""
-        # Imported late: it needs the whole core.
-        from rltrain.testing import make_session
+    def test_environments_are_seeded_by_the_global_rank(self) -> None:
+        """Environments are seeded by the global rank: first observations differ."""
+        ranks = self._ranks()
+        for probe in ranks:
+            for other in ranks[: probe.rank]:
+                assert differing(probe.first_observations, other.first_observations), (
+                    f"The first observations of ranks {other.rank} and {probe.rank} are the same: "
+                    "reset session.env without a seed; it uses the rank's own."
+                )
 
-        def train(group: FakeGroup) -> TrainResult:
-            hide_rank_variables(os.environ)
-            plan = make_plan({**self.options, "device": "cpu", "writers": ()})
-            assert plan.world is not None, "a run that starts no ranks has a place in the world"
-            session = make_session(plan.config, plan.world, plan.registry, [("probe", probe())])
-            return session.run()
+    def test_the_learner_is_seeded_by_the_global_rank(self) -> None:
+        """The learner is seeded by the global rank, after the library's constructors."""
+        ranks = self._ranks()
+        wrong = [probe for probe in ranks if not _in_order(probe.events)]
+        assert not wrong, (
+            'session.seed("learner") must be called once, after the last session.wrap_model and '
+            f"before the first step; on rank(s) {', '.join(str(probe.rank) for probe in wrong)} it "
+            f"was not. Rank {wrong[0].rank}: {', '.join(wrong[0].events)}."
+        )
+        for name in ranks[0].first_generators:
+            states = [probe.first_generators[name] for probe in ranks]
+            for state in states:
+                shared = [str(rank) for rank, other in enumerate(states) if other == state]
+                assert len(shared) == 1, (
+                    f"The global generator of {name} is in the same state on ranks "
+                    f"{', '.join(shared)} when training begins: do not reseed it after "
+                    'session.seed("learner"), which uses the global rank.'
+                )
 
-        with self._observed(_pass) as (training, probe):
-            # The group is not used. The fake world restores global state after the training.
-            FakeWorld(1, rank_local=self.rank_local).run(train)
-        return training
+    def test_the_seed_determines_the_run(self) -> None:
+        """The same seed gives the same run, to the last bit; a different seed a different run."""
+        ranks, again = self._ranks(), self._two_nodes().check().probes
+        for probe, repeated in zip(ranks, again, strict=True):
+            names = differing(probe.parameters, repeated.parameters)
+            assert not names, (
+                f"{names[0]} ended different on rank {probe.rank} when the run was repeated with "
+                "its seed: take random numbers only from generators that session.seed seeds."
+            )
+        other = self._train(1, seed=OTHER_SEED).check().probes[0]
+        assert differing(ranks[0].first_parameters, other.first_parameters), (
+            "A different seed gave models with the same parameters: do not reseed the generators "
+            "before the models are made."
+        )
 
-    @contextlib.contextmanager
-    def _observed(
-        self, on_step: Callable[[Probe], None]
-    ) -> Iterator[tuple[Training, Callable[[], Probe]]]:
-        """Yield a training, complete when the context ends, and a factory for its probes."""
-        training = Training()
+    def test_iterations_are_recorded_one_by_one(self) -> None:
+        """Every iteration is recorded, one by one from 1 to max_iterations."""
+        recorded = [iteration for iteration, _ in self._ranks()[0].recorded]
+        wanted = list(range(1, ITERATIONS + 1))
+        assert recorded == wanted, (
+            f"max_iterations was {ITERATIONS}; Scalars were recorded for iterations "
+            f"{recorded[:8]}, not {wanted}. If the library used its own option, name it in "
+            "OptionSchema.run_keys."
+        )
+        done = self._trained().iterations()
+        assert set(done) == {ITERATIONS}, (
+            f"max_iterations was {ITERATIONS}; session.result() has, by rank: {done}."
+        )
 
-        def probe() -> Probe:
-            training.probes.append(Probe(on_step))
-            return training.probes[-1]
+    def test_only_rank_0_writes_and_only_through_the_session(self) -> None:
+        """Only rank 0 writes files, and only through the session."""
+        root, stray = self._ranks()[0], self._trained().files
+        assert not stray, f"Files were written to the working directory: {', '.join(stray)}."
+        folder = root.session.run_folder.path
+        own = {folder / name for name in _WRITTEN_BY_THE_CORE} | {Path(x[0]) for x in root.saved}
+        for path in sorted(filter(Path.is_file, folder.rglob("*"))):
+            assert path in own or path.parent == folder / "checkpoints/ranks", (
+                f"{path.relative_to(folder)} in the run folder was not written through the "
+                "session: save with session.save_checkpoint, and log with session.record."
+            )
 
-        folder = Path(tempfile.mkdtemp(dir=self.scratch))
-        with contextlib.chdir(folder):
-            try:
-                yield training, probe
-            except (Exception, RankDied) as error:
-                training.error = error
-        training.files = sorted(path.name for path in folder.rglob("*") if path.is_file())
-        training.probes.sort(key=lambda probe: probe.rank)
+    def test_every_rank_stops_early(self) -> None:
+        """When session.should_stop is set, every rank stops after that iteration."""
+        self._ranks()
+
+        def stop(probe: Probe) -> None:
+            probe.session.should_stop = True
+
+        done = self._train(2, on_step=stop).check().iterations()
+        assert done == [1, 1], (
+            "session.should_stop was set on every rank in iteration 1; iterations done, by rank: "
+            f"{done}. Check it after session.record, on every rank."
+        )
+
+    def test_an_error_of_the_environment_ends_the_run(self) -> None:
+        """rltrain_train raises an error of the environment unchanged."""
+        middle = self._ranks()[1].steps // 2
+
+        def fail(probe: Probe) -> None:
+            if probe.rank == 1 and probe.steps == middle:
+                raise EnvironmentBroke("step() failed, as the kit planned.")
+
+        training = self._train(2, on_step=fail)
+        assert isinstance(training.error, EnvironmentBroke), (
+            "session.env.step raised EnvironmentBroke on rank 1; what ended the training was "
+            f"{training.error!r}. Do not catch errors."
+        )
+
+    def test_a_lost_peer_ends_the_rank(self) -> None:
+        """A rank that loses a peer ends with the error that its collective raises."""
+        self._ranks()
+        middle = self._trained().collectives // 2
+        training = self._train(2, Fault("dies", rank=1, at=middle))
+        root = training.probes[0]
+        ended = f"raised {root.error!r}" if root.error else "returned, as if training had ended"
+        assert isinstance(root.error, PeerLost), (
+            f"Rank 1 died at its collective number {middle}, in training. On rank 0 rltrain_train "
+            f"{ended}: it must raise the collective's error. The run raised {training.error!r}."
+        )
+
+    def test_one_process_trains_alone(self) -> None:
+        """One process without --distributed trains alone, without a process group."""
+        self._alone().check()
+
+    def test_ranks_learn_as_one(self) -> None:
+        """Two ranks learn as one rank with the environments of both, computed in float64."""
+        if self.not_as_one or self.framework != "torch":
+            skip(self.not_as_one or "random numbers of jax cannot be given to another rank")
+        self._ranks()
+        if self._broken:
+            skip("ranks break another rule already")
+        from rltrain_devkit.as_one.runs import ITERATIONS, apart_from_one
+
+        options = {**self._options(), "agent": {**self.agent, **self.as_one}}
+        apart = apart_from_one(options, self.scaled, self.rank_local)
+        most = max(apart, key=lambda name: apart[name], default="")
+        assert not apart, (
+            f"{most} ended {apart[most]:.1g} of its size away, after {ITERATIONS} iterations; "
+            f"{len(apart)} tensor(s) differ. Pool over ranks what is normalized or decided by a "
+            "batch, such as advantages (rltrain_torch.moments.pool_moments). If options are sizes "
+            "of batches, name them in `scaled`; if ranks cannot learn as one, say why in "
+            "`not_as_one`."
+        )
+
+
+def _in_order(events: Sequence[str]) -> bool:
+    wraps = [place for place, event in enumerate(events) if event.startswith("wrap")]
+    seeds = [place for place, event in enumerate(events) if event == "seed learner"]
+    return len(seeds) == 1 and max(wraps, default=-1) < seeds[0] < events.index("step")
+
+
+def _apart(ranks: Sequence[Probe], state: Callable[[Probe], Arrays]) -> list[str]:
+    """Return the names of the arrays that are not the same on all ranks."""
+    first = state(ranks[0])
+    names = [name for other in ranks[1:] for name in differing(first, state(other))]
+    return list(dict.fromkeys(names))

@@ -8,11 +8,10 @@ from typing import Any
 
 from rltrain.launch import private_folder
 from rltrain.testing import FakeWorld, RankRun, differing
-from rltrain_devkit.kits.given import GivenPlugins
-from rltrain_devkit.kits.rules import may, must, skip
+from rltrain_devkit.kits.rules import Kit, skip
 
 
-class ObserverConformance(GivenPlugins):
+class ObserverConformance(Kit):
     """What every observer must do: trains with and without it, on fake ranks.
 
     Example:
@@ -32,14 +31,12 @@ class ObserverConformance(GivenPlugins):
     changes_nothing: bool = True
     """Whether a run with it learns the same. Set it to False for one that changes training."""
 
-    @must("Every rank trains to the end with it.")
     def test_every_rank_trains_to_the_end(self) -> None:
-        """A hook that is wrapped is called, and its result returned."""
+        """Every rank trains to the end with it: what it wraps is called, and returned."""
         assert [run.result.iterations for run in self._train(True)] == [2, 2]
 
-    @may("A run with it learns the same as one without it, to the last bit.")
     def test_it_changes_nothing(self) -> None:
-        """Nor does it draw from the generators that training uses."""
+        """A run with it learns the same as one without it, to the last bit."""
         if not self.changes_nothing:
             skip("changes_nothing = False")
         pairs = zip(self._train(True), self._train(False), strict=True)

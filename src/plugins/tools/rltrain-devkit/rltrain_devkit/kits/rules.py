@@ -1,45 +1,135 @@
-"""Decorators for the rules of a conformance kit: a rule's text is part of the failure message."""
+"""What all kits share: rules that state themselves when they are broken, and plugins to judge."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
-from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any, ClassVar, NoReturn, TypeVar
+from unittest.mock import patch
+
+from rltrain.plugins import PluginRecord, adapted, discover, given
+from rltrain.specs import KINDS
 
 Test = TypeVar("Test", bound=Callable[..., Any])
 
-
-def must(rule: str) -> Callable[[Test], Test]:
-    """Mark a test that every plugin of the kind has to pass.
-
-    Args:
-        rule: the rule as a sentence, such as "Every rank ends with the same parameters."
-    """
-    return _stating(f"MUST: {rule}")
-
-
-def may(rule: str) -> Callable[[Test], Test]:
-    """Mark a test of an optional capability; the kit skips it if a flag says so."""
-    return _stating(f"MAY, and declares that it does: {rule}")
+_DECLARE = """
+import sys
+from rltrain.plugins import discover
+discover()
+print(*(name for name in sys.argv[1:] if name in sys.modules))
+"""
 
 
 def skip(reason: str) -> NoReturn:
-    """Skip the running test, because what it tests does not exist."""
+    """Skip the running rule: what it is about does not exist."""
     import pytest
 
     pytest.skip(reason)
 
 
-def _stating(statement: str) -> Callable[[Test], Test]:
-    def decorate(test: Test) -> Test:
-        @functools.wraps(test)
-        def checked(*arguments: Any, **options: Any) -> None:
-            try:
-                test(*arguments, **options)
-            except Exception as error:
-                raise AssertionError(f"{statement}\n{type(error).__name__}: {error}") from error
+def environ() -> dict[str, str]:
+    """Return the variables of a process that imports what this one does."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(map(os.path.abspath, sys.path))}
 
-        checked.__doc__ = statement
-        return checked  # type: ignore[return-value]
+
+def after(*rules: str) -> Callable[[Test], Test]:
+    """Judge a rule only if these earlier ones hold: a mistake is reported once."""
+
+    def decorate(test: Test) -> Test:
+        test.after = rules  # type: ignore[attr-defined]
+        return test
 
     return decorate
+
+
+def _rule(test: Callable[..., None]) -> Any:
+    """Let a test's docstring, which is the rule, begin the message of its failure."""
+    rule = "RULE: " + " ".join((test.__doc__ or "").partition("\n\n")[0].split())
+
+    @functools.wraps(test)
+    def judged(self: Kit, *arguments: Any, **options: Any) -> None:
+        if broken := self._broken.intersection(getattr(test, "after", ())):
+            skip(f"{min(broken)} has failed")
+        try:
+            test(self, *arguments, **options)
+        except Exception as error:
+            self._broken.add(test.__name__)
+            raise AssertionError(f"{rule}\n{type(error).__name__}: {error}") from error
+
+    judged.__doc__ = rule
+    return judged
+
+
+class Kit:
+    """Judges plugins, installed or not, by tests whose docstrings are the rules."""
+
+    plugins: ClassVar[Sequence[object]] = ()
+    """Plugins that are not installed, as for `rltrain.train`: their modules."""
+
+    _opened: ClassVar[contextlib.ExitStack]
+    _broken: ClassVar[set[str]] = set()
+
+    def __init_subclass__(cls) -> None:
+        """Make rules of a kit's tests; those that an author adds stay as they are."""
+        super().__init_subclass__()
+        if cls.__module__.startswith(f"{__package__}."):
+            for name, test in list(vars(cls).items()):
+                if name.startswith("test_"):
+                    setattr(cls, name, _rule(test))
+
+    @classmethod
+    def setup_class(cls) -> None:
+        """Let the plugins be found. What a wrong one sets in this process is undone."""
+        cls._broken = set()
+        cls._opened = contextlib.ExitStack()
+        cls._opened.enter_context(patch.dict(os.environ))
+        cls._opened.enter_context(given(cls.plugins))
+
+    @classmethod
+    def teardown_class(cls) -> None:
+        """Forget them."""
+        cls._opened.close()
+
+    @_rule
+    def test_declaring_is_light(self) -> None:
+        """Declaring the plugin imports no tensor framework, no numpy and no simulator."""
+        for spec in KINDS.values():
+            name = getattr(self, spec.kind.replace("gradient_sync", "grad_sync"), None)
+            if name is not None:
+                _check_declaring_is_light(spec.kind, name)
+
+
+def _check_declaring_is_light(kind: str, name: str) -> None:
+    """List plugins in a child process, with only this one enabled, and check what it imports."""
+    registry = discover()
+    spec = registry.get(KINDS[kind], name)
+    (record,) = (record for record in registry.records if spec in record.specs)
+    module = record.plugin and record.plugin.given
+    if module is not None and not isinstance(module, ModuleType):
+        skip("the plugin is an object: give the module that it is to be published in")
+    imported = heavy_imports(record)
+    assert not imported, (
+        f"the plugin {record.name!r} imports {', '.join(imported)} when plugins are listed. Import "
+        "inside functions, or in the factory's module, which an import string names."
+    )
+
+
+def heavy_imports(record: PluginRecord) -> list[str]:
+    """Return what heavy a plugin's module imports in a child process that lists it alone."""
+    requires = record.plugin.requires if record.plugin is not None else ()
+    adapts = [each.name.replace("-", "_") for each in adapted(requires, record.name)]
+    child = subprocess.run(
+        [sys.executable, "-c", _DECLARE, "gymnasium", "jax", "numpy", "torch", *adapts],
+        env={**environ(), "RLTRAIN_PLUGINS": record.name},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert not child.returncode, child.stderr
+    return child.stdout.split()

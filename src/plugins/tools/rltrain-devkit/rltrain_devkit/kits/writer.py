@@ -15,8 +15,7 @@ from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalar
 from rltrain.specs import WriterSpec
 from rltrain.testing import RankSession, RunPlugins, make_config
 from rltrain.types import World
-from rltrain_devkit.kits.given import GivenPlugins
-from rltrain_devkit.kits.rules import must
+from rltrain_devkit.kits.rules import Kit
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,8 @@ class _OfALaterVersion:
     iteration: int
 
 
-class WriterConformance(GivenPlugins):
-    """What every writer must do with the records of a run that is made up.
+class WriterConformance(Kit):
+    """What every writer must do with the records of a made-up run.
 
     Example:
         ```python
@@ -43,36 +42,31 @@ class WriterConformance(GivenPlugins):
     options: Mapping[str, Any] = {}
     """Options of the writer, such as one that keeps it off the network."""
 
-    @must("Every record of a run is taken, and the writer shuts down.")
     def test_a_whole_run_is_taken(self) -> None:
-        """From `RunStarted` to `RunEnded`."""
+        """Every record of a run is taken, and the writer shuts down."""
         with self._run() as (write, folder):
             write(*_started(folder), *_of_training(folder), _ended())
 
-    @must("A record that the writer does not know is passed over.")
     def test_an_unknown_record_is_passed_over(self) -> None:
-        """A later version of rltrain may have more records."""
+        """A record that the writer does not know, of a later rltrain, is passed over."""
         with self._run() as (write, folder):
             write(*_started(folder), _OfALaterVersion(1), _ended())
 
-    @must("Metrics that are NaN, infinite or missing are taken.")
     def test_strange_numbers_are_taken(self) -> None:
-        """Of an iteration in which no episode ended, say."""
+        """Metrics that are NaN, infinite or missing are taken."""
         values = {"a": math.nan, "b/c (max)": math.inf}
         with self._run() as (write, folder):
             write(*_started(folder), Scalars(1, values), Scalars(2, {}), _ended())
 
-    @must("A run that ends before it has begun is taken.")
     def test_a_run_that_never_began_is_taken(self) -> None:
-        """Ranks may fail before the run folder is known: then only the end is recorded."""
+        """A run that ends before it has begun is taken: ranks may fail before it has a folder."""
         with self._run() as (write, _):
             write(_ended("ValueError: no such file"))
         with self._run():
             pass
 
-    @must("Files are written below the run folder only.")
     def test_files_are_below_the_run_folder(self) -> None:
-        """Checks the working folder, which is empty."""
+        """Files are written below the run folder only."""
         with self._run() as (write, folder):
             write(*_started(folder), Scalars(1, {"loss": 0.5}), _ended())
             found = sorted(path.name for path in Path.cwd().iterdir())
