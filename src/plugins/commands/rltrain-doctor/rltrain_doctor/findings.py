@@ -90,10 +90,6 @@ def print_section(title: str, findings: Sequence[Finding]) -> None:
 def print_summary(findings: Iterable[Finding]) -> None:
     """Print the numbers of problems and warnings, and the verdict."""
     levels = [finding.level for finding in findings]
-    problems, warnings = levels.count("problem"), levels.count("warning")
-    counts = ", ".join(
-        f"{number or 'no'} {what}{'' if number == 1 else 's'}"
-        for number, what in ((problems, "problem"), (warnings, "warning"))
-    )
-    verdict = "A run will not work as it is." if problems else "A run can be expected to work."
-    print(f"{counts[0].upper()}{counts[1:]}. {verdict}")
+    works = "problem" not in levels
+    verdict = "A run can be expected to work." if works else "A run will not work as it is."
+    print(f"Problems: {levels.count('problem')}, warnings: {levels.count('warning')}. {verdict}")
