@@ -20,7 +20,7 @@ from rltrain_play.commands import flags as policy_flags
 from rltrain_play.commands.flags import OWN
 from rltrain_play.plugin import NO_ENCODER
 from rltrain_play.video.observer import FOLDER as VIDEOS
-from rltrain_play.viewers.controls import VIEWERS, open_viewer, usable_viewers
+from rltrain_play.viewers.controls import INSTALL, VIEWERS, open_viewer, usable_viewers
 
 if TYPE_CHECKING:
     from rltrain.policies import PolicySession, Trained
@@ -140,6 +140,11 @@ def _play(
     observations = session.reset(session.seeds.environment)
     with contextlib.ExitStack() as stack:
         viewer = open_viewer(viewers, env, config.task, own.port)
+        if viewers and viewer is None:
+            text = f"frames are shown by the page in the browser alone: --viewer viser ({INSTALL})"
+            if own.viewer is not None and own.viewer != "auto":
+                raise UsageError(f"--viewer {own.viewer}: {text}. Or give --viewer none.")
+            _say(f"no viewer: {text}.")
         if viewer is not None:
             stack.callback(viewer.close)
             _say(f"watch it in {viewer.place}")
