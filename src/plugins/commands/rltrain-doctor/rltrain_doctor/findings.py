@@ -12,9 +12,6 @@ from rltrain.errors import RltrainError
 
 Level = Literal["ok", "warning", "problem"]
 
-LINES = 15
-"""Maximum number of lines shown of a rank's output."""
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -82,7 +79,7 @@ def print_section(title: str, findings: Sequence[Finding]) -> None:
             )
             print(*wrap.wrap(text), sep="\n", end="\n" if text else "")
     for finding in findings:
-        for line in finding.output[-LINES:]:
+        for line in finding.output[-15:]:
             print(f"    {line}")
     print()
 

@@ -30,7 +30,7 @@ class Controls:
     paused: bool = False
     environment: int = 0
     """Which one is shown."""
-    _steps: int = 0
+    _step: bool = False
     _reset: bool = False
 
     def pause(self) -> None:
@@ -39,7 +39,7 @@ class Controls:
 
     def step(self) -> None:
         """Take one step during a pause."""
-        self._steps += 1
+        self._step = True
 
     def reset(self) -> None:
         """Begin new episodes."""
@@ -51,12 +51,8 @@ class Controls:
 
     def may_step(self) -> bool:
         """Return whether to take a step now, which uses up one that was asked for."""
-        if not self.paused:
-            self._steps = 0
-            return True
-        asked = self._steps > 0
-        self._steps -= asked
-        return asked
+        asked, self._step = self._step, False
+        return asked or not self.paused
 
     def take_reset(self) -> bool:
         """Return whether new episodes were asked for since the last call."""
