@@ -32,7 +32,6 @@ LARGE, LARGE_TIMES = 2**20, 10
 """How many numbers of 4 bytes are all-reduced, and how often: the same on every rank."""
 
 _RESULT = "result.json"
-"""The file in the run's log root to which ranks write the measurements."""
 
 _CODE = "from rltrain_doctor.child import main; main()"
 
@@ -160,10 +159,7 @@ def _meet(placement: Placement, world: World, log: RankLog, *, has_launcher: boo
 
 
 def measure(group: ProcessGroup, arrays: Arrays | None = None) -> dict[str, Any]:
-    """All-reduce numbers whose sum is known, and measure the time. Collective.
-
-    The arrays are the framework's; None for numpy.
-    """
+    """All-reduce numbers whose sum is known, and measure the time. Collective."""
     import numpy as np
 
     def vector(size: int) -> Any:

@@ -23,10 +23,7 @@ _QUERY = ("index", "name", "driver_version", "memory.total")
 def devices(
     environ: Mapping[str, str], registry: Registry, framework: str, report: Callable[[str], None]
 ) -> Iterator[Finding]:
-    """Report which GPUs exist, which are visible, and which the framework can use.
-
-    Call `report` before what takes seconds.
-    """
+    """Report which GPUs exist, which are visible, and which the framework can use."""
     yield ok("cores", f"{available_cores()} for this process", cores=available_cores())
     gpus, finding = _nvidia_smi()
     yield finding

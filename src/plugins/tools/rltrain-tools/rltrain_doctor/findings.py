@@ -12,9 +12,6 @@ from rltrain.errors import RltrainError
 
 Level = Literal["ok", "warning", "problem"]
 
-LINES = 15
-"""Maximum number of lines shown of a rank's output."""
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -82,7 +79,7 @@ def print_section(title: str, findings: Sequence[Finding]) -> None:
             )
             print(*wrap.wrap(text), sep="\n", end="\n" if text else "")
     for finding in findings:
-        for line in finding.output[-LINES:]:
+        for line in finding.output[-15:]:
             print(f"    {line}")
     print()
 
@@ -90,10 +87,6 @@ def print_section(title: str, findings: Sequence[Finding]) -> None:
 def print_summary(findings: Iterable[Finding]) -> None:
     """Print the numbers of problems and warnings, and the verdict."""
     levels = [finding.level for finding in findings]
-    problems, warnings = levels.count("problem"), levels.count("warning")
-    counts = ", ".join(
-        f"{number or 'no'} {what}{'' if number == 1 else 's'}"
-        for number, what in ((problems, "problem"), (warnings, "warning"))
-    )
-    verdict = "A run will not work as it is." if problems else "A run can be expected to work."
-    print(f"{counts[0].upper()}{counts[1:]}. {verdict}")
+    works = "problem" not in levels
+    verdict = "A run can be expected to work." if works else "A run will not work as it is."
+    print(f"Problems: {levels.count('problem')}, warnings: {levels.count('warning')}. {verdict}")

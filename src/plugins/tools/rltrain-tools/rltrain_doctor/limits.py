@@ -12,12 +12,7 @@ from rltrain.launch import available_cores, private_folder
 from rltrain.terminal import in_bytes
 from rltrain_doctor.findings import Finding, ok, problem, warning
 
-MIB, GIB = 2**20, 2**30
-
-LOW_SHM = 256 * MIB
-"""NCCL's buffers take tens of MiB per pair of ranks; docker's default is 64 MiB."""
-
-LOW_FILES = 1024
+GIB, LOW_FILES = 2**30, 1024
 
 
 def limits(
@@ -45,15 +40,15 @@ def limits(
         yield problem("temporary", str(error), "")
 
 
-def _shared_memory(folder: Path = Path("/dev/shm")) -> Finding:
+def _shared_memory() -> Finding:
     hint = "docker run --shm-size=8g (or --ipc=host); in Kubernetes an emptyDir of medium Memory"
     try:
-        found = os.statvfs(folder)
+        found = os.statvfs("/dev/shm")
     except OSError:
         return warning("/dev/shm", "does not exist: NCCL needs it between GPUs", hint)
     size, free = found.f_frsize * found.f_blocks, found.f_frsize * found.f_bavail
     text, data = f"{in_bytes(free)} free of {in_bytes(size)}", {"size": size, "free": free}
-    if free < LOW_SHM:
+    if free < 256 * 2**20:  # NCCL takes tens of MiB per pair of ranks; docker gives 64 MiB.
         return warning("/dev/shm", f"{text}: NCCL and simulators need more", hint, **data)
     return ok("/dev/shm", text, **data)
 

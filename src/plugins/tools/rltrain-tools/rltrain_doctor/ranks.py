@@ -133,9 +133,8 @@ def _measured(placement: Placement, outcome: Outcome, joined: bool) -> Iterator[
         return
     yield ok("all-reduce", f"correct on every rank: 1 to {number} add up to {result['expected']:g}")
     yield ok("latency", f"{result['latency_ms']:.3f} ms for 4 bytes")
-    size = result["large_bytes"] / 2**20
-    speed = f"{result['bandwidth_gb_s']:.2f} GB/s: {size:g} MiB in {result['large_ms']:.2f} ms"
-    yield ok("bandwidth", speed)
+    took = f"{result['large_bytes'] / 2**20:g} MiB in {result['large_ms']:.2f} ms"
+    yield ok("bandwidth", f"{result['bandwidth_gb_s']:.2f} GB/s: {took}")
 
 
 def _headline(outcome: Outcome) -> str:

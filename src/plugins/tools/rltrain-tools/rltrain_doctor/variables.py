@@ -51,9 +51,7 @@ def variables(
         if values:
             yield ok(who, " ".join(f"{n}={v}" for n, v in values.items()), variables=values)
     yield _interpreted(placement, placed)
-    if placed is not None or placement is None or placement.cluster is not None:
-        return
-    if placement.nnodes > 1:
+    if placed is not None or placement is None or placement.cluster or placement.nnodes > 1:
         return
     given = [name for name in _RANK if environ.get(name)]
     lacking = [name for name in _RANK if name not in given]

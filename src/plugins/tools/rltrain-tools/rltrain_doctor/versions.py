@@ -21,7 +21,6 @@ _HINTS = {
     "unmet": "Install what it needs.",
 }
 
-
 Installed = Mapping[str, importlib.metadata.Distribution]
 """Every distribution by its canonical name; of two, the one that is imported."""
 
@@ -41,7 +40,8 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
     watched = {"numpy", "gymnasium", "rltrain"}
     for record in registry.records:
         found = installed.get(canonicalize_name(record.distribution))
-        needed = adapted(tuple(found.requires or ()), record.name) if found is not None else ()
+        requires = found.requires if found is not None and record.status == "ready" else ()
+        needed = adapted(tuple(requires or ()))
         watched |= {record.distribution, *(requirement.name for requirement in needed)}
         if record.distribution != "rltrain" or record.status != "ready":
             yield _plugin(record, needed, installed, library)

@@ -57,12 +57,7 @@ Ended = tuple[int, float, int, bool | None]
 
 
 class Rollout:
-    """Steps environments with an agent, and counts their episodes on the host.
-
-    Attributes:
-        returns: of the running episodes so far, shape (num_envs,).
-        lengths: of the same, in steps.
-    """
+    """Steps environments with an agent, and counts their running episodes on the host."""
 
     def __init__(self, session: PolicySession, agent: Any, key: str | None = None) -> None:
         """Prepare for an agent: a policy, or what has the same `act` and `reset`."""
@@ -146,11 +141,7 @@ def play_block(
 
 
 class Progress:
-    """Prints how far a process is, one line in ten seconds.
-
-    Attributes:
-        before: what was done before that of which `update` is called.
-    """
+    """Prints how far a process is, one line in ten seconds; `update` counts from `before`."""
 
     def __init__(self, total: int, say: Callable[[str], None], what: str = "episodes") -> None:
         self.before = 0

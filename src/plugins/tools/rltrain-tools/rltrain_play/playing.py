@@ -50,12 +50,7 @@ class Untrained:
 
 
 class Player:
-    """Steps environments until the steps are done, the viewer is closed, or Ctrl-C.
-
-    Attributes:
-        steps: how many were taken.
-        episodes: those that ended.
-    """
+    """Steps environments until the steps are done, the viewer is closed, or Ctrl-C."""
 
     def __init__(
         self,

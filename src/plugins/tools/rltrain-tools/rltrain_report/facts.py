@@ -10,8 +10,6 @@ from rltrain_play import read_evaluations
 from rltrain_report.numbers import number
 from rltrain_report.page import Folded, Quoted, Section, Table, Text
 
-_MOST_WARNINGS = 30
-
 
 def check_blocks(runs: Sequence[Run]) -> list[Text]:
     """Return whether ranks were found to be equal."""
@@ -39,7 +37,7 @@ def warning_blocks(runs: Sequence[Run]) -> list[Text | Quoted]:
         ended = run.metrics.ended
         error = [] if ended is None or ended.error is None else [f"It ended by {ended.error}"]
         warnings = [f"iteration {each.iteration}: {each.text}" for each in run.metrics.warnings]
-        lines = [*warnings[-_MOST_WARNINGS:], *run.restarts(), *error]
+        lines = [*warnings[-30:], *run.restarts(), *error]
         if lines:
             blocks += [Text([run.name], "bad" if error else "plain"), Quoted("\n".join(lines))]
     return blocks

@@ -117,7 +117,9 @@ def curve_picture(
 
     def plot(axes: Any) -> None:
         for group, curves, others in shown:
-            style = {"color": color(group.index), "linestyle": _dash(group.index)}
+            # Colors repeat, so dashes differ.
+            dash = _DASHES[group.index // _COLORS % len(_DASHES)]
+            style = {"color": color(group.index), "linestyle": dash}
             text = f"{group.label} (n={len(curves)})"
             _plot_group(axes, [(xs / unit, ys) for xs, ys in curves], style, text)
             for xs, ys in others:
@@ -131,11 +133,6 @@ def curve_picture(
             axes.xaxis.set_major_formatter(EngFormatter(sep=""))
 
     return Picture(name, title, alt, plot)
-
-
-def _dash(index: int) -> str:
-    """Return the line style of the series with this number: colors repeat, so dashes differ."""
-    return _DASHES[index // _COLORS % len(_DASHES)]
 
 
 def _summary(curves: Sequence[Curve]) -> str:

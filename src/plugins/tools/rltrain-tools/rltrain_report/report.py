@@ -28,7 +28,6 @@ _EPISODES: dict[str, Callable[[Scalars], float | None]] = {
     "Success rate": lambda each: each.success_rate,
 }
 
-
 _MOST = 60
 """Values that have pictures."""
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 OWN, COMMAND = Group("options"), Scope.COMMAND
 
 RESULT = "scale.json"
-"""In the folder of the results: the command line and the numbers."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +112,14 @@ def _train(own: ScaleOptions, ranks: Sequence[int], words: Sequence[str]) -> int
 def _compare(own: ScaleOptions, named: Sequence[str], words: Sequence[str]) -> int:
     from rltrain_report.command import new_folder
     from rltrain_report.runs import read_runs
-    from rltrain_report.scaling import mode_of
 
     wrong = [flag(name) for name in ("ranks", "mode", "seeds") if getattr(own, name) is not None]
     if wrong or words:
         raise UsageError(f"{[*wrong, *words][0]}: nothing is started with --runs. Leave it out.")
     runs = read_runs(named)
     folder = Path(own.output).expanduser() if own.output else new_folder("scale")
-    _write(runs, mode_of(runs), folder)
+    alike = len({run.metrics.started.num_envs for run in runs}) == 1
+    _write(runs, "weak" if alike else "strong", folder)
     return 0
 
 

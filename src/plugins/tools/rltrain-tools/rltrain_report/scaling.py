@@ -107,11 +107,6 @@ def sizes_of(runs: Sequence[Run]) -> list[Size]:
     return sizes
 
 
-def mode_of(runs: Sequence[Run]) -> str:
-    """Return "weak" if all ranks had as many environments, else "strong"."""
-    return "weak" if len({run.metrics.started.num_envs for run in runs}) == 1 else "strong"
-
-
 def result_table(sizes: Sequence[Size]) -> Table:
     """Return a row for each number of ranks."""
     target = sizes[0].target_return

@@ -48,13 +48,10 @@ def summary_section(groups: Mapping[str, Sequence[Group]]) -> Section:
         for group in same
         for run in group.others
     ]
+    left_out = [f"In no mean, and dotted in pictures: {', '.join(others)}."] if others else []
     blocks = [
         Table(head, rows, numbers=range(len(head) - 8, len(head))),
-        *(
-            [Text([f"In no mean, and dotted in pictures: {', '.join(others)}."], "bad")]
-            if others
-            else []
-        ),
+        Text(left_out, "bad"),
         Text([note]),
         Folded("Each run", [Table(columns, runs, numbers=(1, 3, 4, 5, 6, 7, 8))]),
     ]

@@ -214,10 +214,12 @@ def test_the_viewers_are_those_that_work_here(
     assert re.search(chosen, text)
 
 
-def test_frames_are_shown_by_the_page_alone(session):
-    with pytest.raises(UsageError, match="--viewer native: Stub-v0 is shown as frames, by the pa"):
-        controls.open_viewer(["native"], session.env, "Stub-v0", 8080)
-    assert controls.open_viewer([], session.env, "Stub-v0", 8080) is None
+@pytest.mark.parametrize(("asked", "status"), [("native", 2), ("auto", 0)])
+def test_frames_are_shown_by_the_page_alone(run, capsys, monkeypatch, asked, status):
+    monkeypatch.setattr("rltrain_play.commands.play.usable_viewers", lambda *_: (["native"], ""))
+    monkeypatch.setattr("rltrain.policies.with_drawing", lambda plan: plan)
+    assert main(["play", str(run), "--viewer", asked, "--steps", "2"]) == status
+    assert "frames are shown by the page in the browser alone" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize(

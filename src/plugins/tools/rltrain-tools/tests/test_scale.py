@@ -13,7 +13,6 @@ from rltrain_report.runs import read_runs
 from rltrain_report.scale import ScaleOptions, _begin, _finished, plan_jobs
 from rltrain_report.scaling import (
     as_markdown,
-    mode_of,
     reasons,
     result_table,
     scale_page,
@@ -157,7 +156,6 @@ def test_a_speed_that_cannot_be_is_said_to_be_none(tmp_path):
 def test_strong_scaling_expects_less_work_a_rank(tmp_path):
     paths = [make_run(tmp_path / "1", ranks=1, num_envs=8), make_run(tmp_path / "2", num_envs=4)]
     runs = read_runs(map(str, paths))
-    assert mode_of(runs) == "strong"
     (two, *_) = reasons(sizes_of(runs), "strong")
     # 0.3 s of update and 0.2 s of rollout, as before, though there is half as much to do.
     assert "An iteration takes 0.6 s; 0.25 s would be perfect." in two

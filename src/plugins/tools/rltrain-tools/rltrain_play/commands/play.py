@@ -20,7 +20,7 @@ from rltrain_play.commands import flags as policy_flags
 from rltrain_play.commands.flags import OWN
 from rltrain_play.plugin import NO_ENCODER
 from rltrain_play.video.observer import FOLDER as VIDEOS
-from rltrain_play.viewers.controls import VIEWERS, open_viewer, usable_viewers
+from rltrain_play.viewers.controls import INSTALL, VIEWERS, open_viewer, usable_viewers
 
 if TYPE_CHECKING:
     from rltrain.policies import PolicySession, Trained
@@ -77,21 +77,19 @@ class PlayCommand:
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Play, and print a line for each episode."""
-        from rltrain.policies import (
-            find_trained,
-            open_session,
-            plan_environments,
-            plan_policy,
-            with_drawing,
-        )
+        from rltrain import policies
         from rltrain.specs import SuiteSpec
 
         given = policy_flags.options_of(arguments, words)
         own = _checked(read_flags(PlayOptions, arguments), given)
         # It is one process, whatever has started it.
         options = {"num_envs": 1, **given, "cluster": "none"}
-        trained = find_trained(own.run, own.checkpoint, options) if own.run is not None else None
-        plan = plan_environments(options) if trained is None else plan_policy(trained)
+        trained: Trained | None = None
+        if own.run is None:
+            plan = policies.plan_environments(options)
+        else:
+            trained = policies.find_trained(own.run, own.checkpoint, options)
+            plan = policies.plan_policy(trained)
         world = plan.world
         if world is None:
             raise UsageError("rltrain play is one process, on one device: give one of --gpu-ids.")
@@ -99,10 +97,10 @@ class PlayCommand:
         asked = own.viewer or ("none" if own.video else "auto")
         viewers, note = usable_viewers(asked, suite, os.environ)
         if own.video or (viewers and not suite.mujoco_scenes):
-            plan = with_drawing(plan)
+            plan = policies.with_drawing(plan)
         if note:
             _say(note)
-        with open_session(plan.config, world, plan.registry) as session:
+        with policies.open_session(plan.config, world, plan.registry) as session:
             done = _play(session, trained, viewers, own)
         return 0 if done else 128 + signal.SIGINT
 
@@ -142,6 +140,11 @@ def _play(
     observations = session.reset(session.seeds.environment)
     with contextlib.ExitStack() as stack:
         viewer = open_viewer(viewers, env, config.task, own.port)
+        if viewers and viewer is None:
+            text = f"frames are shown by the page in the browser alone: --viewer viser ({INSTALL})"
+            if own.viewer is not None and own.viewer != "auto":
+                raise UsageError(f"--viewer {own.viewer}: {text}. Or give --viewer none.")
+            _say(f"no viewer: {text}.")
         if viewer is not None:
             stack.callback(viewer.close)
             _say(f"watch it in {viewer.place}")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rltrain_play.viewers.scenes import MujocoWindow
 
 VIEWERS = ("auto", "native", "viser", "none")
-_INSTALL = 'pip install "rltrain[viewer]"'
+INSTALL = 'pip install "rltrain[viewer]"'
 
 Lines = Sequence[tuple[str, str]]
 """What is played, as labels and texts."""
@@ -30,7 +30,7 @@ class Controls:
     paused: bool = False
     environment: int = 0
     """Which one is shown."""
-    _steps: int = 0
+    _step: bool = False
     _reset: bool = False
 
     def pause(self) -> None:
@@ -39,7 +39,7 @@ class Controls:
 
     def step(self) -> None:
         """Take one step during a pause."""
-        self._steps += 1
+        self._step = True
 
     def reset(self) -> None:
         """Begin new episodes."""
@@ -51,12 +51,8 @@ class Controls:
 
     def may_step(self) -> bool:
         """Return whether to take a step now, which uses up one that was asked for."""
-        if not self.paused:
-            self._steps = 0
-            return True
-        asked = self._steps > 0
-        self._steps -= asked
-        return asked
+        asked, self._step = self._step, False
+        return asked or not self.paused
 
     def take_reset(self) -> bool:
         """Return whether new episodes were asked for since the last call."""
@@ -76,7 +72,7 @@ def usable_viewers(
     if not environ.get("DISPLAY") and not environ.get("WAYLAND_DISPLAY"):
         missing["native"] = "there is no display here (DISPLAY and WAYLAND_DISPLAY are not set)"
     if importlib.util.find_spec("viser") is None:
-        missing["viser"] = f"viser is not installed: {_INSTALL}"
+        missing["viser"] = f"viser is not installed: {INSTALL}"
     if not suite.renders and not suite.mujoco_scenes:
         text = f"the suite {suite.name} does not render its environments"
         missing = {"native": text, "viser": text}
@@ -94,7 +90,7 @@ def usable_viewers(
 def open_viewer(
     names: Sequence[str], env: Any, title: str, port: int
 ) -> Page | MujocoWindow | None:
-    """Open the first of these viewers that can show environments, which have been reset.
+    """Open the first of these viewers that can show environments, which have been reset; or none.
 
     A viewer changes neither them nor their random numbers.
     """
@@ -107,9 +103,4 @@ def open_viewer(
         from rltrain_play.viewers.page import Page
 
         return Page(env, Controls(env.num_envs if scene else 1), title, port)
-    if names:
-        raise UsageError(
-            f"--viewer native: {title} is shown as frames, by the page in the browser alone. Give "
-            f"--viewer viser ({_INSTALL}) or none."
-        )
     return None

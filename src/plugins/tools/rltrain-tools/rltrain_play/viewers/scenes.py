@@ -21,15 +21,10 @@ def has_scene(env: Any) -> bool:
 
 
 class Scene:
-    """Copies of an environment's MuJoCo model and data: viewers write to theirs.
-
-    Attributes:
-        model: the copy of the first environment's `mujoco.MjModel`, for all environments.
-        data: its `mujoco.MjData`.
-    """
+    """Copies of an environment's `mujoco.MjModel` and `MjData`: viewers write to theirs."""
 
     def __init__(self, env: Any) -> None:
-        """Copy the first environment, which has been reset."""
+        """Copy the model of the first environment, for all of them. They have been reset."""
         self._mujoco = importlib.import_module("mujoco")
         self._source = env.unwrapped.mujoco_scene
         self.model: Any = copy.copy(self._source(0)[0])
