@@ -37,7 +37,7 @@ endif
 
 # Version sets: virtual environments .venv-NAME with the exact versions of constraints/NAME.txt.
 # `make resolve` writes the files that follow from the ranges; the others are pins of other projects.
-LIBRARIES := torch adapters gymnasium rl-games rsl-rl skrl kubernetes devkit
+LIBRARIES := torch gymnasium rl-games rsl-rl skrl kubernetes devkit
 RESOLVED := oldest torch-2.9 torch-2.11 newest isaaclab-3 mjlab-1.2
 KNOWN := $(RESOLVED) mjlab isaaclab-2.3
 SETS := $(KNOWN)
@@ -57,7 +57,7 @@ plugins = $(foreach name,$1,$(call plugin,$(name))[library])
 ALONE := $(filter-out $(KNOWN),$(patsubst rltrain-%,%,$(notdir $(PLUGINS))))
 mpi := $(call plugin,torch)[export,mpi,mpich]
 # The commands, whose help the site shows, and what they need.
-COMMANDS := $(call plugin,adapters) $(call plugin,devkit) $(call plugin,tools)[report]
+COMMANDS := $(call plugin,gymnasium) $(call plugin,devkit) $(call plugin,tools)[report]
 # Extras are named although `all` has them: only what is named gets its lowest version.
 tools := $(call plugin,tools)[evaluate,report,video]
 writers := $(call plugin,writers)[console,tensorboard]
@@ -71,11 +71,11 @@ projects-torch-2.11 := $(projects-torch-2.9)
 projects-mjlab := .[all] $(tools) $(writers) $(kits) $(call plugins,$(LIBRARIES) mjlab)
 # The oldest mjlab, with what projects pin beside it.
 projects-mjlab-1.2 := . $(call plugin,tools)[evaluate,video] $(call plugin,writers)[console] $(kits) \
-	$(call plugin,torch)[export] $(call plugins,torch adapters gymnasium rsl-rl mjlab)
+	$(call plugin,torch)[export] $(call plugins,torch gymnasium rsl-rl mjlab)
 pins-mjlab-1.2 := mjlab==1.2.0 mujoco==3.5.0 mujoco-warp==3.5.0 warp-lang==1.12.0 torch==2.13.*
 # Without the extras, which would change what Isaac Lab pins.
 projects-isaaclab-2.3 := . $(kits) \
-	$(foreach name,torch adapters gymnasium rl-games rsl-rl skrl isaaclab tools,$(call plugin,$(name))) \
+	$(foreach name,torch gymnasium rl-games rsl-rl skrl isaaclab tools,$(call plugin,$(name))) \
 	$(call plugin,writers)[tensorboard]
 projects-isaaclab-3 := $(projects-isaaclab-2.3) $(call plugin,tools)[video] $(call plugins,jax) $(call plugin,skrl)[jax]
 pins-isaaclab-2.3 := torchvision rl-games rsl-rl-lib skrl

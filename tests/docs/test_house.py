@@ -34,7 +34,7 @@ def folders() -> set[str]:
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60
     )
     parts = [path.split("/")[:-1] for path in listed.stdout.splitlines()]
-    deep = {"src/core/rltrain": 4, "src/plugins": 4, "src/plugins/libraries": 5}
+    deep = {"src/core": 4, "src/plugins": 4, "src/plugins/libraries": 6}
     found = set()
     for part in parts:
         for end in range(1, len(part) + 1):
