@@ -14,8 +14,9 @@ SKRL = {
 CASES = {
     "rl_games": ("rl_games", "torch", {}, 4 * 5),
     "rsl_rl": ("rsl_rl", "torch", {}, 4 * 5),
-    "skrl": ("skrl", "torch", SKRL, 4 * 8),
-    "skrl-jax": ("skrl", "jax", SKRL, 4 * 8),
+    # In each of 8 epochs, another one for the KL divergence: skrl's own with torch.
+    "skrl": ("skrl", "torch", SKRL, 4 * 8 + 8),
+    "skrl-jax": ("skrl", "jax", SKRL, 4 * 8 + 8),
 }
 """Library, framework, options and steps of the optimizer in an iteration, by default."""
 

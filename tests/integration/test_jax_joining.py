@@ -101,11 +101,19 @@ def test_ranks_of_skrls_launcher_without_distributed_are_refused(probe):
     assert not list(run.log_root.rglob("manifest.json"))
 
 
-def test_a_failed_rank_of_skrls_launcher_blocks_no_other(probe):
-    words = [*RUN[:-1], "100000"]
-    process = probe.start(*words, launcher=skrls_launcher(), PLANTED="1:20:raise")
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ("raise", "ValueError: planted in one rank"),
+        ("kill", "ConnectionError: Rank 0 lost a peer in "),
+        ("hang", "rltrain: Rank 1 hangs, without progress for"),
+    ],
+)
+def test_a_failed_rank_of_skrls_launcher_blocks_no_other(probe, how, words):
+    line = [*RUN[:-1], "100000", "--hang-timeout", "3"]
+    process = probe.start(*line, launcher=skrls_launcher(), PLANTED=f"1:20:{how}")
     run = probe.finish(process, timeout=60)
-    assert "ValueError: planted in one rank" in run.stderr
+    assert words in run.stderr
     assert probe.all_gone(process)
 
 

@@ -1,1 +1,1 @@
-"""jax backends, gradient sync and the launcher `processes` for rltrain."""
+"""jax backends and gradient sync for rltrain."""

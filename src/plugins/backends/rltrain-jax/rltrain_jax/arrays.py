@@ -25,7 +25,7 @@ class JaxArrays:
         return np.array(x), next(iter(x.devices())).platform == "cpu"
 
     def view_on_host(self, x: Any) -> Any:
-        """Return the array: on the CPU too, jax computes while the host goes on."""
+        """Return the array: on the CPU too, jax computes while the host continues."""
         return x
 
     def from_host(self, array: Any, device: str) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Generator, Mapping, MutableMapping
+from collections.abc import Generator, Mapping, MutableMapping
 from pathlib import Path
 from typing import Any
 
@@ -23,24 +23,20 @@ from rltrain.nodes import (
 )
 from rltrain.session import Session
 from rltrain.types import World
-from rltrain_jax.coordination import set_gloo_address
+from rltrain_jax.compat import initialize_quietly, set_gloo_address
 from rltrain_jax.devices import local_device
 from rltrain_jax.group import JaxProcessGroup
 from rltrain_jax.trees import broadcast_tree
-from rltrain_jax.workarounds import initialize_quietly
 
 _SOCKET = "coordinator"
 """Where jax's coordinator listens, in the folder that the ranks of one node share."""
 
 _POLL = 0.02
-"""Seconds between two looks for it."""
+"""Seconds between two checks for it."""
 
 
 class _JaxBackend:
     """What every jax backend does."""
-
-    make_group: Callable[[World], JaxProcessGroup] = JaxProcessGroup
-    """Makes the process group once `jax.distributed` is initialized."""
 
     _group: JaxProcessGroup | None = None
 
@@ -73,7 +69,7 @@ class _JaxBackend:
     def rltrain_shutdown(self, error: BaseException | None) -> None:
         """After an error, leave without waiting for peers, which may be gone."""
         if error is not None and self._group is not None:
-            self._group.abandon(error)
+            self._group.abandon()
 
     def _join(
         self, world: World, config: Placement, local_device_ids: list[int] | None
@@ -96,7 +92,7 @@ class _JaxBackend:
             own = reachable_address(host, world.num_nodes)
             if own is not None:
                 set_gloo_address(own)
-        self._group = type(self).make_group(world)
+        self._group = JaxProcessGroup(world)
         return self._group
 
 

@@ -16,11 +16,14 @@ from jax.sharding import PartitionSpec as P
 
 from rltrain.data import pack_object, unpack_object
 from rltrain.types import ReduceOp, World
-from rltrain_jax.compat import LEAVES_TOGETHER, shard_map
-from rltrain_jax.coordination import Board, exit_alone
+from rltrain_jax.compat import (
+    LEAVES_TOGETHER,
+    exit_alone,
+    is_lost_peer,
+    shard_map,
+    summable_width,
+)
 from rltrain_jax.devices import local_device
-from rltrain_jax.watchdog import Times, Watchdog
-from rltrain_jax.workarounds import is_lost_peer, summable_width
 
 MESSAGE = 4096
 """Smallest size of a message in bytes: all shorter ones share one compiled program."""
@@ -54,12 +57,10 @@ class JaxProcessGroup:
     have few sizes, so that few programs are compiled.
     """
 
-    def __init__(self, world: World, times: Times | None = None) -> None:
+    def __init__(self, world: World) -> None:
         """Use the one device of every process of `jax.distributed`. Collective.
 
-        Args:
-            world: this rank's place; with several ranks, `jax.distributed` is initialized.
-            times: when the watchdog reports a rank that waits, and when it ends it.
+        With several ranks, `jax.distributed` is initialized.
         """
         self.rank = world.rank
         self.world_size = world.world_size
@@ -71,7 +72,6 @@ class JaxProcessGroup:
         self._reduce = {op: jax.jit(on_ranks(combine)) for op, combine in _ON_DEVICE.items()}
         self._send = jax.jit(on_ranks(_chosen_array))
         self._gather = jax.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))
-        self._watchdog = Watchdog(Board(), world.rank, times) if world.world_size > 1 else None
         self.barrier()  # gloo connects in the first collective: now, while the ranks are in step.
 
     def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
@@ -119,10 +119,9 @@ class JaxProcessGroup:
 
         It hosts the coordinator; when that ends, so do the processes connected to it.
         """
-        if self._watchdog is None or not jax.distributed.is_initialized():
+        if self.world_size == 1 or not jax.distributed.is_initialized():
             return
         self.barrier()
-        self._watchdog.close()
         if self.rank > 0 or LEAVES_TOGETHER:
             jax.distributed.shutdown()
         if LEAVES_TOGETHER:
@@ -131,11 +130,10 @@ class JaxProcessGroup:
         if self.rank == 0:
             jax.distributed.shutdown()
 
-    def abandon(self, error: BaseException) -> None:
-        """Leave at once after an error, and notify the ranks that wait for this one."""
-        if self._watchdog is None or not jax.distributed.is_initialized():
+    def abandon(self) -> None:
+        """Leave at once after an error."""
+        if self.world_size == 1 or not jax.distributed.is_initialized():
             return
-        self._watchdog.close(error)
         if LEAVES_TOGETHER:
             exit_alone()
         elif self.rank > 0:
@@ -149,21 +147,17 @@ class JaxProcessGroup:
             return x
         placed = [jax.device_put(array, self._device) for array in (x, *more)]
         rows = [self._global(array if array.ndim else array[None]) for array in placed]
-        result = self._run(program, rows, name, x)
+        result = self._run(name, program, *rows)
         return result if x.ndim else result[0]
 
-    def _run(self, program: Callable[..., Any], rows: list[jax.Array], *call: Any) -> jax.Array:
-        """Run a collective program; `call` describes it to the watchdog."""
-        if self._watchdog is not None:
-            self._watchdog.enter(*call)
+    def _run(self, name: str, program: Callable[..., Any], *rows: jax.Array) -> jax.Array:
+        """Run a collective program; the name is that of the call in an error."""
         try:
             result: jax.Array = program(*rows).addressable_data(0)
         except Exception as error:
             if not is_lost_peer(error):
                 raise
-            raise ConnectionError(f"Rank {self.rank} lost a peer in {call[0]}: {error}") from error
-        if self._watchdog is not None:
-            self._watchdog.leave(result)
+            raise ConnectionError(f"Rank {self.rank} lost a peer in {name}: {error}") from error
         return result
 
     def _global(self, local: jax.Array) -> jax.Array:
@@ -183,7 +177,7 @@ class JaxProcessGroup:
     def _gathered(self, data: bytes) -> list[bytes]:
         """Return every rank's bytes, padded with zeros to the same size on all ranks."""
         local = jax.device_put(_padded(data), self._device)
-        rows = np.asarray(self._run(self._gather, [self._global(local)], "exchange of", local))
+        rows = np.asarray(self._run("exchange", self._gather, self._global(local)))
         return [row.tobytes() for row in rows.reshape(self.world_size, -1)]
 
     def _broadcast_bytes(self, data: bytes, length: int, src: int) -> bytes:

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+from rltrain.clusters import StartedRank, number_or_none, read_rank
 from rltrain.dialects import Dialect
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import BackendSpec, Checkup, ClusterSpec, GradientSyncSpec, Spec
-from rltrain_jax.clusters import skrl_jax
+
+_OF_SKRL = ("JAX_RANK", "JAX_LOCAL_RANK", "JAX_WORLD_SIZE")
+
+
+def skrl_jax(environ: Mapping[str, str]) -> StartedRank | None:
+    """Return the place of a rank of skrl's launcher; it does not say how many a node has."""
+    if not all(environ.get(name) for name in _OF_SKRL):
+        return None
+    rank, local, size = _OF_SKRL
+    return StartedRank(
+        world=read_rank(environ, rank=rank, local_rank=local, world_size=size, local_world_size=""),
+        variables=_OF_SKRL,
+        master_addr=environ.get("JAX_COORDINATOR_ADDR"),
+        master_port=number_or_none(environ.get("JAX_COORDINATOR_PORT")),
+    )
 
 
 @hookimpl
@@ -48,7 +63,7 @@ def rltrain_provides() -> Iterable[Spec]:
             name="skrl-jax",
             find=skrl_jax,
             order=0,
-            variables=("JAX_RANK", "JAX_LOCAL_RANK", "JAX_WORLD_SIZE", "JAX_COORDINATOR_*"),
+            variables=(*_OF_SKRL, "JAX_COORDINATOR_*"),
             frameworks=("jax",),
             summary="ranks of python -m skrl.utils.distributed.jax",
         ),

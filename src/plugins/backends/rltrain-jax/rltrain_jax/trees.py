@@ -16,16 +16,7 @@ import numpy as np
 from rltrain.session import Session
 from rltrain.types import ProcessGroup
 
-__all__ = [
-    "Form",
-    "broadcast_tree",
-    "device_checksums",
-    "fingerprints",
-    "form",
-    "pack",
-    "unpack",
-    "watch_tree",
-]
+__all__ = ["broadcast_tree", "fingerprints", "watch_tree"]
 
 Form = tuple[tuple[tuple[int, ...], str], ...]
 """Shape and name of the dtype of each leaf."""
@@ -90,9 +81,11 @@ def fingerprints(tree: Any) -> Mapping[str, int]:
     leaves = {jax.tree_util.keystr(path): leaf for path, leaf in named}
     remote = {name: leaf for name, leaf in leaves.items() if _is_on_accelerator(leaf)}
     sums = device_checksums([*remote.values()]).tolist() if remote else []
-    found = {name: _checksum(leaf) for name, leaf in leaves.items() if name not in remote}
-    found.update(zip(remote, sums, strict=True))
-    return {name: found[name] for name in leaves}
+    found = dict(zip(remote, sums, strict=True))
+    return {
+        name: found[name] if name in found else zlib.crc32(np.asarray(leaf).tobytes())
+        for name, leaf in leaves.items()
+    }
 
 
 @jax.jit
@@ -136,10 +129,6 @@ class _WatchedTree:
 
     def __call__(self) -> Mapping[str, int]:
         return fingerprints(self.get_tree())
-
-
-def _checksum(leaf: Any) -> int:
-    return zlib.crc32(np.asarray(leaf).tobytes())
 
 
 def _is_on_accelerator(leaf: Any) -> bool:

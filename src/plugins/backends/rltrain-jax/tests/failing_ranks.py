@@ -11,22 +11,7 @@ import jax.numpy as jnp
 from rltrain.config import Placement
 from rltrain.launch import make_report
 from rltrain.types import World
-from rltrain_jax import backends
-from rltrain_jax.group import JaxProcessGroup
-from rltrain_jax.watchdog import Times
-
-
-class ImpatientGroup(JaxProcessGroup):
-    """A group whose watchdog reports within the time of a test."""
-
-    def __init__(self, world):
-        super().__init__(world, Times(period=0.2, patience=1.0, limit=4.0))
-
-
-class Backend(backends.JaxBackend):
-    """The backend with that group."""
-
-    make_group = ImpatientGroup
+from rltrain_jax.backends import JaxBackend
 
 
 def work(group, how, culprit):
@@ -42,7 +27,7 @@ def work(group, how, culprit):
 
 
 def main(rank: int, size: int, how: str, culprit: int) -> None:
-    backend, error = Backend(), None
+    backend, error = JaxBackend(), None
     try:
         world = World(rank, rank, 0, size, size)
         group = backend.rltrain_init_distributed(world, Placement(backend="jax"))

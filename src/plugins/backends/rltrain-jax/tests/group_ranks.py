@@ -89,7 +89,7 @@ def learning(group):
     return results
 
 
-def compiled_anew(group):
+def compiled_again(group):
     """Return compile events of messages and gradients whose sizes and shapes occurred before."""
     mine = tree(group.rank + 1.0)
     sync, events = TreeSync(group, mine), []
@@ -116,7 +116,7 @@ def main(rank: int, size: int) -> None:
         "devices": [jax.process_count(), jax.device_count(), jax.local_device_count()],
         "collectives": collectives(group),
         "learning": learning(group),
-        "compiled anew": compiled_anew(group),
+        "compiled again": compiled_again(group),
     }
     group.close()
     group.close()

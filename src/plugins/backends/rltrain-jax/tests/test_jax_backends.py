@@ -12,7 +12,7 @@ from rltrain import hookimpl
 from rltrain.errors import UsageError
 from rltrain.plugins.manager import RunPlugins
 from rltrain.testing import make_config
-from rltrain_jax import coordination
+from rltrain_jax import compat
 from rltrain_jax.backends import JaxBackend, coordinator
 
 
@@ -49,11 +49,11 @@ def test_gloo_gets_its_address(monkeypatch):
     """The contract: a factory under the name "cpu", called when the CPU is first used."""
     registered = {}
     monkeypatch.setattr(
-        coordination.xla_bridge,
+        compat.xla_bridge,
         "register_backend_factory",
         lambda name, make, **options: registered.update({name: make}),
     )
-    coordination.set_gloo_address("127.0.0.1")
+    compat.set_gloo_address("127.0.0.1")
     assert list(registered) == ["cpu"]
 
 

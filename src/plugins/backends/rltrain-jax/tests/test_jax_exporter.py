@@ -41,10 +41,10 @@ def test_stablehlo_acts_as_the_policy(tmp_path, module):
     about = JaxExporter().export(module, "stablehlo", path, {})
     assert about["platforms"] == ["cpu", "cuda"]
     run = JaxExporter().load(path, "stablehlo")
-    draw = np.random.default_rng(1)
+    random = np.random.default_rng(1)
     for size in (1, 4):
         infos = [*module.inputs.values(), *module.states.values()]
-        given = [(draw.random((size, *info.shape)) * 3).astype(info.dtype) for info in infos]
+        given = [(random.random((size, *info.shape)) * 3).astype(info.dtype) for info in infos]
         wanted = module.function(*map(jnp.asarray, given))
         for found, expected in zip(run(given), wanted, strict=True):
             np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)

@@ -45,18 +45,3 @@ def test_sigterm_ends_a_rank():
         for rank in ranks:
             rank.send_signal(signal.SIGTERM)
         assert [rank.wait(timeout=SOON) for rank in ranks] == [-signal.SIGTERM] * 2
-
-
-@pytest.mark.parametrize("culprit", [0, 1])
-def test_a_waiting_rank_names_the_stuck_one_and_exits(culprit):
-    with started("failing_ranks.py", "is stuck", culprit) as ranks:
-        waiting = ranks[1 - culprit]
-        _, err = waiting.communicate(timeout=120)
-    assert waiting.returncode == 1
-    lines = err.splitlines()
-    index = next(i for i, line in enumerate(lines) if "has waited" in line)
-    assert f"Rank {1 - culprit} has waited" in lines[index]
-    assert "(all_reduce(sum) of float32[3])" in lines[index]
-    assert f"  rank {culprit} was last seen after collective" in lines[index + 1]
-    assert lines[index + 1].endswith("in work")
-    assert lines[-1] == f"Rank {1 - culprit} stops waiting and exits."

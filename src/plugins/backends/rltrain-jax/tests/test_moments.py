@@ -11,10 +11,10 @@ from rltrain_jax.moments import Moments, merge_moments, pool_moments
 
 
 def test_moments_are_those_of_all_ranks_data():
-    draw = np.random.default_rng(0)
+    random = np.random.default_rng(0)
     # Far from zero, with a spread that float32 sums of squares would lose.
-    data = (5000.0 + 0.1 * draw.normal(size=(40, 3))).astype(np.float32)
-    other = draw.normal(size=(12, 1)).astype(np.float32)
+    data = (5000.0 + 0.1 * random.normal(size=(40, 3))).astype(np.float32)
+    other = random.normal(size=(12, 1)).astype(np.float32)
     about = jnp.full(3, 5000.5)
 
     def on_rank(group):
@@ -46,8 +46,8 @@ def test_one_rank_needs_no_collective():
 
 
 def test_merged_moments_are_those_of_all_data():
-    draw = np.random.default_rng(1)
-    data = 100 + draw.normal(size=(50, 3))
+    random = np.random.default_rng(1)
+    data = 100 + random.normal(size=(50, 3))
     parts = [Moments(len(x), x.mean(0), x.var(0)) for x in (data[:20], data[20:])]
     merged = merge_moments(*parts)
     assert merged.count == 50

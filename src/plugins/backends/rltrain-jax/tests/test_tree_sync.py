@@ -14,7 +14,7 @@ from rltrain.testing import FakeWorld
 from rltrain_jax.gradients import TreeGradientSync, TreeSync
 
 EVENTS = []
-"""What jax traced, lowered or compiled in this process, as it tells of it."""
+"""What jax traced, lowered or compiled in this process."""
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -38,10 +38,11 @@ def compiled(since):
 
 def gradients(seed, dtypes=("float32",)):
     """Return a pytree like flax's, with leaves of these dtypes in turn."""
-    draw = np.random.default_rng(seed).standard_normal
+    normal = np.random.default_rng(seed).standard_normal
     shapes = iter([(3, 2), (), (4,), (0,), (2, 1, 2)])
     leaves = [
-        jnp.asarray(draw(shape), dtypes[index % len(dtypes)]) for index, shape in enumerate(shapes)
+        jnp.asarray(normal(shape), dtypes[index % len(dtypes)])
+        for index, shape in enumerate(shapes)
     ]
     return {"params": {"kernel": leaves[0], "scale": leaves[1]}, "more": [leaves[2:], None]}
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # Makes the helpers beside the tests importable.
+sys.path.insert(0, str(Path(__file__).parent))  # Makes the helpers next to the tests importable.
 
 
 @pytest.fixture

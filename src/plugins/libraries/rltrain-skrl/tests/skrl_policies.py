@@ -177,7 +177,7 @@ def reference(name: str, deterministic: bool) -> list[torch.Tensor]:
     env = case.make_env()
     env.reset(seed=3)
     wrapper = SkrlEnv(env, "cpu", "episode")
-    wrapper.reset()  # It draws other starts than the seed's: `acted` does so, too.
+    wrapper.reset()  # It samples other starts than the seed's: `acted` does so, too.
     with (
         bootstrap.configured(trained(name)[0].world),
         torch.no_grad(),
@@ -196,8 +196,9 @@ def reference(name: str, deterministic: bool) -> list[torch.Tensor]:
 class exploring:
     """Whether RPO moves the mean by chance; no noise of TD3 and DDPG, no chance of DQN and DDQN."""
 
-    def __init__(self, agent, draws):
-        alpha = {"alpha": agent.cfg.alpha if draws else 0.0} if hasattr(agent.cfg, "alpha") else {}
+    def __init__(self, agent, samples):
+        cfg = agent.cfg
+        alpha = {"alpha": cfg.alpha if samples else 0.0} if hasattr(cfg, "alpha") else {}
         self.changes = [(agent.cfg, name, value) for name, value in alpha.items()]
         if hasattr(agent, "_exploration_noise"):
             self.changes.append((agent, "_exploration_noise", None))

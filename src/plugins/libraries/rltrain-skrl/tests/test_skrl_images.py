@@ -1,4 +1,4 @@
-"""Images: bytes in skrl's memories, convolutions by default, groups beside vectors."""
+"""Images: bytes in skrl's memories, convolutions by default, groups next to vectors."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def test_a_mini_batch_costs_one_collective(train_ranks):
     assert callers["gradients.py"] == iterations * epochs * batches
     assert callers["moments.py"] == iterations
     divergences = [x for x in world.trace if "run/jax/algorithms.py" in x.callers[0]]
-    assert len(divergences) == iterations * epochs * 2, "one for the policy's rate, one for value's"
+    assert len(divergences) == iterations * epochs, "one for the rates of policy and value"
 
 
 class Broken:

@@ -78,8 +78,9 @@ def test_only_the_entropy_is_learned_after_the_policy():
         assert model not in between.replace("self.policy_learning_rate", "")
 
 
-def test_schedules_are_called_with_the_divergence():
+def test_schedules_are_called_in_sequence_with_the_same_number():
     update = source(PPO.update)
+    assert "kl = np.mean(kl_divergences)" in update, "another object in each epoch"
     assert "self.policy_scheduler(timestep, lr=self.policy_learning_rate, kl=kl)" in update
     assert "self.value_scheduler(timestep, lr=self.value_learning_rate, kl=kl)" in update
     assert "kladaptive" in source(PPO.__init__)

@@ -89,7 +89,7 @@ def test_a_compiled_update_samples_new_noise(extended):
 def test_each_rank_samples_from_its_own_key_and_resumes_with_it():
     action = spaces.Box(-9.0, 9.0, (2,))
 
-    def drawn(group):
+    def sampled(group):
         model = made(gaussian_model, action)
         set_keys([model], jax.random.PRNGKey(group.rank))
         kept = get_keys([model])
@@ -97,7 +97,7 @@ def test_each_rank_samples_from_its_own_key_and_resumes_with_it():
         load_keys([model], kept, jax.devices()[0])
         return first, np.asarray(model.act({"observations": DATA}, role="policy")[0])
 
-    (first, again), (other, _) = FakeWorld(2, rank_local=PLACE).run(drawn)
+    (first, again), (other, _) = FakeWorld(2, rank_local=PLACE).run(sampled)
     assert np.array_equal(first, again)
     assert not np.allclose(first, other)
 

@@ -163,7 +163,7 @@ def reference(name, deterministic, keys):
         observations, _ = wrapper.reset()
         for _ in range(STEPS):
             if "q_network" in agent.models:
-                # The training agent draws whom to let explore, none of them in this case.
+                # The training agent samples whom to let explore, none of them in this case.
                 inputs = {"observations": observations, "states": None}
                 values, _ = agent.q_network.act(inputs, role="q_network")
                 actions = jnp.argmax(values, axis=1, keepdims=True)
@@ -186,7 +186,7 @@ def most_likely(case, actions, outputs):
 
 
 @every_case
-@pytest.mark.parametrize("deterministic", [True, False], ids=["likeliest", "drawn"])
+@pytest.mark.parametrize("deterministic", [True, False], ids=["mode", "sampled"])
 def test_it_acts_as_the_training_agent(name, deterministic):
     policy, env = load(CASES[name], trained(name)[2])
     assert policy.groups == CASES[name].groups

@@ -78,13 +78,13 @@ def test_native_random_actions_are_the_same_in_every_step(space):
 
 
 def test_native_random_actions_ignore_the_seed():
-    drawn = []
+    sampled = []
     for _ in range(2):
         torch.manual_seed(0)
         np.random.seed(0)
         space = spaces.Box(-1.0, 1.0, (1,))
-        drawn.append(sample_space(space, batch_size=4, backend="native", device="cpu"))
-    assert not torch.equal(*drawn)
+        sampled.append(sample_space(space, batch_size=4, backend="native", device="cpu"))
+    assert not torch.equal(*sampled)
 
 
 @pytest.mark.parametrize(

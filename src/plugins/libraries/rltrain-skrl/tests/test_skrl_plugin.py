@@ -49,7 +49,7 @@ def test_defaults_are_never_refused():
     ],
 )
 def test_what_is_refused(changes, name):
-    assert refusals(changes)[0] == name, "the first is told"
+    assert refusals(changes)[0] == name, "the first is reported"
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ddqn"])

@@ -20,7 +20,7 @@ every_case = pytest.mark.parametrize(
 
 
 @every_case
-@pytest.mark.parametrize("deterministic", [True, False], ids=["likeliest", "drawn"])
+@pytest.mark.parametrize("deterministic", [True, False], ids=["mode", "sampled"])
 def test_it_acts_as_the_training_agent(name, deterministic):
     policy, session = load(CASES[name], trained(name)[2])
     assert policy.groups == CASES[name].groups
@@ -33,12 +33,12 @@ def test_it_acts_as_the_training_agent(name, deterministic):
 
 
 @pytest.mark.parametrize("name", ["ppo", "sac", "ppo multi_discrete"])
-def test_draws_differ_from_the_likeliest(name):
+def test_samples_differ_from_the_mode(name):
     policy, session = load(CASES[name], trained(name)[2], size=64)
     observations, _ = session.env.reset()
-    drawn = [policy.act(observations, deterministic=False) for _ in range(2)]
-    assert not torch.equal(*drawn)
-    assert not torch.equal(drawn[0], policy.act(observations))
+    sampled = [policy.act(observations, deterministic=False) for _ in range(2)]
+    assert not torch.equal(*sampled)
+    assert not torch.equal(sampled[0], policy.act(observations))
 
 
 @every_case
@@ -88,9 +88,9 @@ def test_what_a_module_says_of_normalization_and_actions():
     scaled = actor.inputs(flat, states)["observations"]
     start = 0
     for name in ("eye", "policy"):  # skrl flattens them in this order.
-        told = {key: torch.tensor(value) for key, value in module.normalization[name].items()}
-        ours = ((observations[name].float() - told["mean"]) / told["std"]).flatten(1)
-        ours = ours.clamp(-told["clip"], told["clip"])
+        values = {key: torch.tensor(value) for key, value in module.normalization[name].items()}
+        ours = ((observations[name].float() - values["mean"]) / values["std"]).flatten(1)
+        ours = ours.clamp(-values["clip"], values["clip"])
         assert torch.allclose(ours, scaled[:, start : start + ours.shape[1]], atol=1e-5)
         start += ours.shape[1]
     assert start == scaled.shape[1]

@@ -65,7 +65,7 @@ def test_loading_again_and_again_leaves_nothing():
     case, path = CASES["ppo states"], trained("ppo states")[2]
     random.seed(1)
     np.random.seed(1)
-    drawn = random.getstate(), np.random.get_state()[1].tolist()
+    sampled = random.getstate(), np.random.get_state()[1].tolist()
     environ, own = dict(os.environ), skrl.config.torch
     models = []
     for _ in range(2):
@@ -76,7 +76,7 @@ def test_loading_again_and_again_leaves_nothing():
     del policy, session
     gc.collect()
     assert [model() for model in models] == [None] * 4
-    assert (random.getstate(), np.random.get_state()[1].tolist()) == drawn
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == sampled
     assert (dict(os.environ), skrl.config.torch) == (environ, own)
 
 
@@ -129,7 +129,7 @@ def test_checkpoints_of_skrls_own_runner_load(tmp_path, algorithm, action, separ
     case, agent, path, options = native(tmp_path, algorithm, action, separate=separate)
     policy, session = load(case, path, options)
     observations, _ = session.env.reset()
-    with torch.no_grad(), exploring(agent, draws=False):
+    with torch.no_grad(), exploring(agent, samples=False):
         actions, outputs = agent.act(observations, None, timestep=99, timesteps=99)
     expected = policy._actor._native(most_likely(case, actions, outputs))
     assert torch.equal(policy.act(observations), expected)

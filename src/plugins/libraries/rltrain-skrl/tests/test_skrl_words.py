@@ -41,7 +41,7 @@ def test_the_words_are_those_of_the_installed_version(framework):
 
 
 @pytest.mark.parametrize(
-    ("key", "word", "meant", "told"),
+    ("key", "word", "meant", "place"),
     [
         (f"{POLICY}.activations", "eluu", "elu", ""),
         (f"{POLICY}.activations", ["eluu"], "elu", ".0"),
@@ -50,11 +50,11 @@ def test_the_words_are_those_of_the_installed_version(framework):
         ("agent.value_preprocessor", "RunningScaler", "RunningStandardScaler", ""),
     ],
 )
-def test_a_word_that_skrl_lacks_is_refused_by_the_plan(key, word, meant, told):
+def test_a_word_that_skrl_lacks_is_refused_by_the_plan(key, word, meant, place):
     with pytest.raises(UsageError) as refused:
         plan(**{key: word})
     word = word[0] if isinstance(word, list) else word
-    assert str(refused.value).startswith(f"agent.{key}{told}={word}: skrl 2.")
+    assert str(refused.value).startswith(f"agent.{key}{place}={word}: skrl 2.")
     assert f"Did you mean {meant!r}?" in str(refused.value)
 
 

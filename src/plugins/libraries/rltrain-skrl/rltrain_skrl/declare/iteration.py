@@ -20,8 +20,6 @@ _MINI_BATCHES = {"a2c": 1}
 _TIMESTEPS = 100_000
 """skrl's own default of `trainer.timesteps`."""
 
-_REPLAY_STEPS = 100
-
 
 def steps_per_iteration(agent: Mapping[str, Any]) -> int:
     """Return how many steps of every environment make an iteration.
@@ -33,7 +31,7 @@ def steps_per_iteration(agent: Mapping[str, Any]) -> int:
     if str(agent.get("class")).lower() in ON_POLICY:
         return _count(agent, "rollouts", _ROLLOUTS)
     every = (agent.get("experiment") or {}).get("write_interval")
-    return every if isinstance(every, int) and every > 0 else _REPLAY_STEPS
+    return every if isinstance(every, int) and every > 0 else 100
 
 
 def mini_batches(agent: Mapping[str, Any]) -> int:

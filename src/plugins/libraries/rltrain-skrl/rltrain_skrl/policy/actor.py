@@ -15,8 +15,8 @@ from rltrain.errors import UsageError
 from rltrain.types import World
 from rltrain_skrl.declare.options import ACTING_MODEL, ALGORITHMS, RPO_OUTPUTS, rename_states
 from rltrain_skrl.run import bootstrap
-from rltrain_skrl.run.env import Conversion, Space
 from rltrain_skrl.run.runner import CheckedRunner
+from rltrain_skrl.run.spaces import Conversion, Space
 
 Spaces = tuple[Space, Space]
 """Of one environment's observations and actions, as the suite gives them."""

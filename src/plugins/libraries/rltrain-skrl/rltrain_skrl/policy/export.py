@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium import spaces
 
 from rltrain_skrl.policy.actor import Actor
-from rltrain_skrl.run.env import Space
+from rltrain_skrl.run.spaces import Space
 
 
 def normalization(actor: Actor) -> dict[str, dict[str, Any]]:

@@ -15,10 +15,10 @@ from rltrain.types import ArrayInfo
 from rltrain_jax.devices import local_device
 from rltrain_skrl.policy import actor, policy
 from rltrain_skrl.run.checkpoints import read_pickled
-from rltrain_skrl.run.env import Space
 from rltrain_skrl.run.jax.env import JaxConversion
 from rltrain_skrl.run.jax.keys import set_keys
 from rltrain_skrl.run.jax.runner import CheckedRunner
+from rltrain_skrl.run.spaces import Space
 
 
 class PolicyRunner(actor.PolicyRunner, CheckedRunner):

@@ -18,7 +18,7 @@ from rltrain_skrl.declare.options import DETERMINISTIC
 from rltrain_skrl.policy.actor import Actor, Spaces, acting_options, algorithm, without_noise
 from rltrain_skrl.policy.export import bounds, normalization
 from rltrain_skrl.run.checkpoints import check_framework, check_parts, rename_parts
-from rltrain_skrl.run.env import Space, observation_groups
+from rltrain_skrl.run.spaces import Space, observation_groups
 from rltrain_torch.policy import array_info
 
 

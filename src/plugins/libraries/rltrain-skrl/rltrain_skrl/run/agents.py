@@ -32,8 +32,6 @@ from rltrain_skrl.run.checkpoints import PROGRESS, check_parts, rename_parts
 ENVIRONMENT_INFO = "episode"
 """skrl's own default of `trainer.environment_info`."""
 
-_COUNTED_BY_SESSION = ("Reward / ", "Episode / ")
-
 
 class SessionAgent(ABC):
     """Mixin for every agent of skrl; it goes before skrl's class among the bases.
@@ -197,7 +195,7 @@ class SessionAgent(ABC):
         metrics = {
             name: float(merge.get(name[-5:], np.mean)(values))
             for name, values in self.numbers(self.tracking_data).items()
-            if not name.startswith(_COUNTED_BY_SESSION)
+            if not name.startswith(("Reward / ", "Episode / "))  # The session counts these.
         }
         self.tracking_data.clear()
         for name, rate in self.learning_rates().items():

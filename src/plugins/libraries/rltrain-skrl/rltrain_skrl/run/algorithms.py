@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -66,31 +65,28 @@ class OffPolicy(SessionAgent):
         """The noises by the names of their attributes."""
         return {name: x for name, x in vars(self).items() if isinstance(x, self.noise_class)}
 
-    def get_noise(self) -> dict[str, np.ndarray]:
-        """Return the states of the noises, on the host: Ornstein-Uhlenbeck's last values."""
-        states = {name: getattr(noise, "state", None) for name, noise in self.noises.items()}
-        return {n: self._to_host(x) for n, x in states.items() if isinstance(x, self.array_class)}
-
-    def set_noise(self, states: Mapping[str, np.ndarray]) -> None:
-        """Restore what `get_noise` returned."""
-        for name, noise in self.noises.items():
-            if name in states:
-                noise.state = self._to_device(states[name], noise.device)
-
     def update(self, *, timestep: int, timesteps: int) -> None:
         """Learn, if the buffer holds enough for it; see skrl."""
         if timestep >= self._learns_from:
             super().update(timestep=timestep, timesteps=timesteps)
 
     def rank_state(self) -> dict[str, Any]:
-        """Return the states of the noises, and the replay buffer's if the options ask for it."""
+        """Return the states of the noises, and the replay buffer's if the options ask for it.
+
+        Of the noises, only Ornstein-Uhlenbeck's has one: its last values.
+        """
         memory = self.memory.get_state() if self.memory.save_replay_buffer else None
-        return {**(super().rank_state() or {}), "noise": self.get_noise(), "memory": memory}
+        states = {name: getattr(noise, "state", None) for name, noise in self.noises.items()}
+        arrays = {name: x for name, x in states.items() if isinstance(x, self.array_class)}
+        noise = {name: self._to_host(x) for name, x in arrays.items()}
+        return {**(super().rank_state() or {}), "noise": noise, "memory": memory}
 
     def load_rank_state(self, state: dict[str, Any]) -> None:
         """Restore what `rank_state` returned on this rank."""
         super().load_rank_state(state)
-        self.set_noise(state["noise"])
+        for name, values in state["noise"].items():
+            noise = self.noises[name]
+            noise.state = self._to_device(values, noise.device)
         if state["memory"] is None:
             return
         try:

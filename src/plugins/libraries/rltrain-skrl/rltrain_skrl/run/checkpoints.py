@@ -17,8 +17,6 @@ AGENT = "an agent of skrl"
 PROGRESS = "rltrain"
 """Name of our part of a checkpoint. Stock skrl skips it with a warning, like any unknown name."""
 
-_ACTS = {"policy", "q_network"}
-
 _PICKLE = b"\x80\x04"
 """The first bytes of a checkpoint of skrl's jax agents: pickle, protocol 4. torch writes archives,
 and old versions wrote protocol 2."""
@@ -41,7 +39,7 @@ def parts(path: str, trusted: bool = False) -> list[str] | str:
         if isinstance(found, str):
             return found
         names = found
-    acts = not _ACTS.isdisjoint(names)
+    acts = not {"policy", "q_network"}.isdisjoint(names)
     return [*names, AGENT] if acts and any(n.endswith("optimizer") for n in names) else names
 
 

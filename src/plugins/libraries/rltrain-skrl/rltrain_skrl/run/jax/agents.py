@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import pickle
 import tempfile
 from collections.abc import Callable, Mapping
@@ -61,7 +60,7 @@ class JaxAgent(EnvironmentInfo):
         """Register learning rates and moments with the divergence check."""
         for name, part in self.checkpoint_modules.items():
             if isinstance(part, AveragedOptimizer):
-                watch_tree(self._session, name, functools.partial(_moments, part))
+                watch_tree(self._session, name, part.moments)
         self._session.watch("learning rates", self.learning_rates)
 
     def learning_rates(self) -> Mapping[str, float]:
@@ -135,10 +134,6 @@ class JaxAgent(EnvironmentInfo):
                 part.optimizer = jax.device_put(part.optimizer, self.device)
 
 
-def _moments(optimizer: AveragedOptimizer) -> Any:
-    return optimizer.optimizer.state
-
-
 class AveragedOptimizer:
     """An optimizer of skrl that stays one object, and that checkpoints save and load.
 
@@ -167,6 +162,10 @@ class AveragedOptimizer:
         assert self.step_with_others is not None, "A step before `step_together`."
         self.step_with_others(self, grad, lr)
         return self
+
+    def moments(self) -> Any:
+        """Return the current state."""
+        return self.optimizer.state
 
     def apply(self, grad: Any, lr: float | None) -> None:
         """Step by averaged gradients, which skrl clips first."""

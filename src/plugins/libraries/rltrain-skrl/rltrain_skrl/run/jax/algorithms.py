@@ -52,6 +52,8 @@ class _OnPolicy(algorithms.OnPolicy, JaxAgent):
     memory_class = RolloutMemory
     threshold_class = SharedThreshold
 
+    _divergence: tuple[float | None, float] = None, 0.0
+
     def synchronize_gradients(self) -> None:
         """Average gradients, and the KL divergence by which schedules set learning rates."""
         for name in ("policy", "value"):
@@ -64,8 +66,10 @@ class _OnPolicy(algorithms.OnPolicy, JaxAgent):
     def _adapt(
         self, schedule: Callable[..., float], timestep: int, *, lr: float, kl: float
     ) -> float:
-        mean = self._session.group.all_reduce(jnp.float32(kl), "mean")
-        return schedule(timestep, lr=lr, kl=float(mean))
+        """Call a schedule with the mean over ranks; skrl passes both the same divergence."""
+        if self._divergence[0] is not kl:
+            self._divergence = kl, float(self._session.group.all_reduce(jnp.float32(kl), "mean"))
+        return schedule(timestep, lr=lr, kl=self._divergence[1])
 
 
 class SessionPPO(algorithms.EarlyStopping, _OnPolicy, PPO):

@@ -13,7 +13,8 @@ from gymnasium.vector import VectorEnv
 from skrl.envs.wrappers.jax import Wrapper
 from skrl.utils.spaces.jax import flatten_tensorized_space, tensorize_space
 
-from rltrain_skrl.run.env import FINAL, Conversion, SessionEnv, replace_next_observations
+from rltrain_skrl.run.env import FINAL, SessionEnv, replace_next_observations
+from rltrain_skrl.run.spaces import Conversion
 
 
 class JaxConversion(Conversion):

@@ -82,8 +82,8 @@ class FreshNoise:
 class _ChoiceEntropy(FreshNoise):
     """Mixin of a policy over choices: its entropy is a number.
 
-    skrl computes a policy's entropy from the standard deviation among its outputs, which is NaN for
-    choices: an entropy bonus has no effect. Here the entropy itself takes that place.
+    skrl computes it from the standard deviation among a policy's outputs, which is NaN for choices:
+    an entropy bonus has no effect. Here the entropy itself takes that place.
     """
 
     def act(self, inputs: dict[str, Any], *, role: str = "", params: Any = None) -> Any:

@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LRScheduler
 
 from rltrain.session import Session
 from rltrain_skrl.run.agents import SessionAgent
-from rltrain_skrl.run.env import holds_bytes, observation_groups
+from rltrain_skrl.run.spaces import holds_bytes, observation_groups
 from rltrain_skrl.run.torch.env import with_final_observations
 from rltrain_skrl.run.torch.memory import PooledMemory
 from rltrain_skrl.run.torch.normalizers import AsFloats, PooledScaler
