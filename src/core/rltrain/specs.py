@@ -164,7 +164,7 @@ class Keys:
     required: Collection[str] = ()
     """Those of them that it cannot do without."""
     open: bool = False
-    """Whether other programs may keep theirs beside these, too: one that is nearly a known key is
+    """Whether other programs may keep theirs next to these: one that is nearly a known key is
     refused, and any other is mentioned."""
 
 
@@ -189,7 +189,7 @@ class Unread:
     off: Collection[Any] = (False, "")
     """Values that mean nothing there either, besides null."""
     if_typed: bool = False
-    """Whether most files have it, with no harm: users are told where they type it themselves."""
+    """Whether most files have it, with no harm: users see it where they type it themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,8 +228,8 @@ class LibrarySpec(Spec):
     there. Others are refused before ranks start. Read them from the library's sources, which
     imports nothing: see `rltrain_adapters.sources`."""
     unread: Callable[[Mapping[str, Any]], Mapping[str, Unread]] | None = None
-    """Given the agent's options, return by dotted key those that have no effect here. Users are
-    told, wherever the options come from."""
+    """Given the agent's options, return by dotted key those that have no effect here. Users see
+    these, from any source."""
     harmless: Callable[[str, str], bool] | None = None
     """Given a dotted key and a text there, whether the library can do no harm with it, although it
     is more than a word: a class of its own, an expression that only computes. Other text in the

@@ -124,9 +124,9 @@ def override_agent(
     check_sections(options, library, defaults)
     if trained_before:
         return []
-    told = _check(options, library, defaults, added)
+    notes = _check(options, library, defaults, added)
     typed = {key.removeprefix("+") for key, _ in flatten(overrides)}
-    return [*told, *without_effect(options, unread, typed)]
+    return [*notes, *without_effect(options, unread, typed)]
 
 
 def _known(options: Mapping[str, Any], library: LibrarySpec) -> Iterator[str]:
@@ -140,12 +140,12 @@ def _check(
 ) -> list[str]:
     """Check what the library declares of its options; return lines on unknown ones."""
     keys = library.keys(options) if library.keys is not None else {}
-    told = check_keys(options, library, keys, added)
+    notes = check_keys(options, library, keys, added)
     if library.same_kinds:
         check_kinds(options, defaults, added)
     if library.words is not None:
         check_words(options, library, library.words(options), added)
-    return told
+    return notes
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:

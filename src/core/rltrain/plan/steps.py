@@ -24,7 +24,7 @@ from rltrain.plan import choices, files
 from rltrain.plan.draft import Draft
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
-from rltrain.plugins.registry import Registry, discover
+from rltrain.plugins.registry import discover
 from rltrain.ranks.watch.patience import bounded
 from rltrain.specs import GradientSyncSpec, LauncherSpec, LibrarySpec, ObserverSpec, WriterSpec
 from rltrain.trust import check_texts
@@ -35,13 +35,13 @@ DEFAULT_WRITERS = ("console", "tensorboard")
 
 def read_options(draft: Draft) -> Draft:
     """Check each option; a run that resumes another has that run's, too."""
-    told: list[str] = []
-    options, checkpoint = files.with_options_of_run(draft.options, told.append)
+    notes: list[str] = []
+    options, checkpoint = files.with_options_of_run(draft.options, notes.append)
     requested = RunOptions.from_mapping(options)
     registry = discover(requested.no_plugins, draft.environ)
     files.check_resume(requested, registry)
     return draft.with_(
-        options=options, requested=requested, registry=registry, checkpoint=checkpoint, told=told
+        options=options, requested=requested, registry=registry, checkpoint=checkpoint, notes=notes
     )
 
 
@@ -70,11 +70,11 @@ def choose_library(draft: Draft) -> Draft:
     requested, task = choices.choose_agent(draft.requested, draft.task)
     library, algorithm, whose = choices.choose_library(requested, task, draft.registry)
     choices.check_framework(requested, library, draft.suite, draft.registry)
-    told = [*draft.registry.failed]
+    notes = [*draft.registry.failed]
     if requested.library is None and task.library not in (None, library.name):
-        told.append(f"{library.name}: {whose}")
+        notes.append(f"{library.name}: {whose}")
     found = {"library": library, "algorithm": algorithm, "library_from": whose}
-    return draft.with_(requested=requested, task=task, told=told, **found)
+    return draft.with_(requested=requested, task=task, notes=notes, **found)
 
 
 def load_agent(draft: Draft) -> Draft:
@@ -102,7 +102,7 @@ def override_agent(draft: Draft) -> Draft:
     path, trained_before = requested.agent_config, _run_of_agent(requested) is not None
     defaults = library.default_agent(draft.task, draft.algorithm)
     agent = copy.deepcopy(draft.agent)
-    told = agents.override_agent(
+    notes = agents.override_agent(
         *(agent, requested.agent, library, draft.options_from, defaults, trained_before)
     )
     if trained_before or not draft.trains:
@@ -110,8 +110,8 @@ def override_agent(draft: Draft) -> Draft:
     missing = ", ".join(left_out(path)) if path is not None else ""
     if missing:
         others = "left out, because other files of its Hydra configuration have them"
-        told = [f"{path}: {missing}: {others}.", *told]
-    return draft.with_(agent=agent, told=told)
+        notes = [f"{path}: {missing}: {others}.", *notes]
+    return draft.with_(agent=agent, notes=notes)
 
 
 def merge_file(draft: Draft) -> Draft:
@@ -147,7 +147,10 @@ def resolve(draft: Draft) -> Draft:
     placement, task = draft.placement, draft.task
     ranks = number_of_ranks(placement, draft.world)
     sync = of_framework(requested, registry, GradientSyncSpec, "grad_sync", placement.backend)
-    random_lengths = requested.random_lengths
+    random_lengths, writers = requested.random_lengths, requested.writers
+    if writers is None:
+        installed = registry.names(WriterSpec)
+        writers = tuple(name for name in DEFAULT_WRITERS if name in installed)
     resolved = {
         "library": draft.library.name,
         "algorithm": draft.algorithm,
@@ -159,7 +162,7 @@ def resolve(draft: Draft) -> Draft:
         "num_envs": _envs_per_rank(requested, task, ranks),
         "random_lengths": task.random_lengths if random_lengths is None else random_lengths,
         "renders": any(registry.get(ObserverSpec, name).renders for name in requested.observers),
-        "writers": _writers(requested, registry),
+        "writers": writers,
     }
     settled = scoped(Placement, Scope.RANKS | Scope.NODE)
     placed = {name: getattr(placement, name) for name in settled}
@@ -263,19 +266,9 @@ def _run_of_agent(requested: RunOptions) -> Path | None:
 def _given(
     requested: RunOptions, agent: Mapping[str, Any], library: LibrarySpec
 ) -> dict[str, bool]:
-    """Return `RunConfig.given`. A run that goes on does not give the file of its folder."""
+    """Return `RunConfig.given`. A resumed run does not give the file of its folder."""
     own = requested.resume and str(Path(requested.resume, "agent.yaml"))
     in_file = () if requested.agent_config in (None, own) else leaves(agent)
     keys = {key for key, _ in in_file} - set(library.run_keys.values())
     typed = {key.removeprefix("+"): True for key, _ in leaves(requested.agent)}
     return dict.fromkeys(sorted(keys), False) | typed
-
-
-def _writers(requested: RunOptions, registry: Registry) -> tuple[str, ...]:
-    """Return the writers; check that those that the user named are installed."""
-    if requested.writers is None:
-        installed = registry.names(WriterSpec)
-        return tuple(name for name in DEFAULT_WRITERS if name in installed)
-    for name in requested.writers:
-        registry.get(WriterSpec, name)
-    return requested.writers

@@ -30,7 +30,7 @@ def plan_table(plan: Plan) -> str:
         *_network(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
         *_sizes(plan),
-        ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
+        ("seed", "chosen on rank 0" if config.seed == -1 else str(config.seed)),
         ("options", plan.options_from),
         ("checkpoint", config.checkpoint or "none"),
         ("writers", ", ".join(config.writers) or "none"),
