@@ -88,11 +88,9 @@ class BackendSpec(Spec):
     framework: str
     """The tensor framework: "torch" or "jax"."""
     arrays: str | None = None
-    """Import string of the class that handles the framework's arrays; see `rltrain.types.Arrays`.
-    Its module must not import the framework."""
+    """Import string of the class that handles the framework's arrays: `rltrain.types.Arrays`."""
     exporter: str | None = None
-    """Import string of the class that exports the framework's policies; see
-    `rltrain.policy.Exporter`. Its module must not import the framework."""
+    """Import string of the class that exports its policies: `rltrain.policy.Exporter`."""
     joins_first: bool = False
     """Whether a process must not use the framework before it has joined its ranks."""
     needs_master: bool = True

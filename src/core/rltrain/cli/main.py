@@ -79,7 +79,7 @@ def _run(words: list[str]) -> int:
         return status
     arguments, rest = parse(loaded, name, rest)
     try:
-        return loaded.run(arguments, rest)
+        return loaded.command.run(arguments, rest)
     except SystemExit as error:  # Of a task, a simulator or a library; argparse's is above.
         if error.code:
             raise

@@ -210,23 +210,3 @@ def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[L
         f"--algorithm {wanted}: {library.name} is offered with {', '.join(library.algorithms)}."
         f"{suggest(wanted, library.algorithms)}"
     )
-
-
-def check_framework(
-    requested: RunOptions, chosen: LibrarySpec, suite: SuiteSpec, registry: Registry
-) -> None:
-    """Refuse a framework whose arrays the environments cannot return."""
-    if requested.framework in suite.frameworks:
-        return
-    framework = suite.frameworks[0]
-    able = [spec.name for spec in registry.all(LibrarySpec) if framework in spec.frameworks]
-    library = chosen.name if chosen.name in able else " or ".join(able)
-    instead = (
-        f"Give --framework {framework} --library {library}."
-        if able
-        else f"No installed library works with {framework}."
-    )
-    raise UsageError(
-        f"--framework {requested.framework}: the environments of the suite {suite.name} support "
-        f"{' and '.join(suite.frameworks)} only. {instead}"
-    )

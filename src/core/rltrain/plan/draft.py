@@ -39,8 +39,6 @@ class Plan:
     """Describes the source of the library's options."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What the user asked for."""
-    scaled_from: int | None = None
-    """If mini-batches were scaled, the number of environments that they were written for."""
     checkpoint: Checkpoint | None = field(default=None, repr=False, compare=False)
     """What the run starts from, as far as it has been read."""
 

@@ -69,7 +69,14 @@ def choose_library(draft: Draft) -> Draft:
     """Choose the library and its algorithm."""
     requested, task = choices.choose_agent(draft.requested, draft.task)
     library, algorithm, whose = choices.choose_library(requested, task, draft.registry)
-    choices.check_framework(requested, library, draft.suite, draft.registry)
+    if requested.framework not in draft.suite.frameworks:
+        able = draft.suite.frameworks
+        libraries = [x.name for x in draft.registry.all(LibrarySpec) if able[0] in x.frameworks]
+        raise UsageError(
+            f"--framework {requested.framework}: the environments of the suite {draft.suite.name} "
+            f"support {' and '.join(able)} only. Give --framework {able[0]} --library "
+            f"{' or '.join(libraries) or 'NAME'}."
+        )
     notes = [*draft.registry.failed]
     if requested.library is None and task.library not in (None, library.name):
         notes.append(f"{library.name}: {whose}")
@@ -205,11 +212,10 @@ def check_refusals(draft: Draft) -> Draft:
 
 def measure(draft: Draft) -> Draft:
     """Find the size and number of iterations, and scale mini-batches if the user asks for it."""
-    config, library, scaled_from = draft.config, draft.library, None
+    config, library = draft.config, draft.library
     scales = draft.requested.scale_minibatches
     if scales and library.scale_mini_batches is not None:
-        scaled_from = draft.written_for
-        agent = library.scale_mini_batches(config.agent, scaled_from, config.num_envs)
+        agent = library.scale_mini_batches(config.agent, draft.written_for, config.num_envs)
         config = dataclasses.replace(config, agent=agent)
     iteration = library.iteration(config) if library.iteration else None
     if scales and (iteration is None or iteration.mini_batches is None):
@@ -220,7 +226,7 @@ def measure(draft: Draft) -> Draft:
     if iteration is not None:
         total = config.max_iterations or iteration.iterations
         iteration = dataclasses.replace(iteration, iterations=total)
-    return draft.with_(config=config, iteration=iteration, scaled_from=scaled_from)
+    return draft.with_(config=config, iteration=iteration)
 
 
 def check_files(draft: Draft) -> Draft:
