@@ -196,7 +196,7 @@ def test_a_run_goes_on_where_runs_of_its_name_ended(cli, stub, tmp_path):
 
 
 def test_a_negative_number_is_a_value(dry):
-    assert "drawn on rank 0" in dry("--seed", "-1")
+    assert "chosen on rank 0" in dry("--seed", "-1")
     assert "a mean return of -200" in dry("--target-return", "-200")
 
 

@@ -138,7 +138,7 @@ class RunHooks(Protocol):
             session's framework (`session.framework`) on its device, with SAME_STEP autoreset.
 
         Raises:
-            UsageError: what only a made environment can tell is wrong with the options.
+            UsageError: what only a made environment shows is wrong with the options.
 
         Example:
             ```python

@@ -52,7 +52,7 @@ class PolicyModule:
     """For torch a `torch.nn.Module` in evaluation mode, on the CPU; for jax a function that can be
     compiled. Its arguments are one array for each of `inputs`, then one for each of `states`, in
     their order; it returns a tuple of the actions and the new states. All arrays are batched in
-    their first dimension, whatever the size of the batch."""
+    their first dimension, for any size of the batch."""
     inputs: Mapping[str, ArrayInfo]
     """One environment's observations, by group, with the shapes and dtypes of the suite."""
     states: Mapping[str, ArrayInfo] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class PolicyModule:
     normalization: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By group, how observations are normalized: bounds "input_clip", then "mean" and "std" as
     lists, then bounds "clip". Bounds are numbers; of bytes, mean and std are in bytes. It is part
-    of the function, and told to the reader of an exported file."""
+    of the function, and written next to an exported file."""
     actions: Mapping[str, Any] = field(default_factory=dict)
     """For continuous actions, what is done with the network's output, in this order, as far as it
     applies: "squash" ("tanh"), times "scale", plus "offset", clipped to "low" and "high", all four

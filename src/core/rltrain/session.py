@@ -169,7 +169,7 @@ class Session(Protocol):
     ) -> None:
         """Save a checkpoint on rank 0; it is complete or absent. Collective.
 
-        If the disk does not take it, training goes on, and `should_save` soon asks for another.
+        If the disk does not take it, training continues, and `should_save` soon asks for another.
 
         Call it on every rank, after the iteration's `record`. The checkpoint also holds what each
         rank needs to continue bit for bit: its generators, its environments if the task can save

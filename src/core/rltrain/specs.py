@@ -91,11 +91,9 @@ class BackendSpec(Spec):
     framework: str
     """The tensor framework: "torch" or "jax"."""
     arrays: str | None = None
-    """Import string of the class that handles the framework's arrays; see `rltrain.types.Arrays`.
-    Its module must not import the framework."""
+    """Import string of the class that handles the framework's arrays: `rltrain.types.Arrays`."""
     exporter: str | None = None
-    """Import string of the class that exports the framework's policies; see
-    `rltrain.policy.Exporter`. Its module must not import the framework."""
+    """Import string of the class that exports its policies: `rltrain.policy.Exporter`."""
     joins_first: bool = False
     """Whether a process must not use the framework before it has joined its ranks."""
     needs_master: bool = True
@@ -167,8 +165,8 @@ class Keys:
     required: Collection[str] = ()
     """Those of them that it cannot do without."""
     open: bool = False
-    """Whether other programs may keep theirs here, too: one that is nearly a known key is refused,
-    and any other is mentioned."""
+    """Whether other programs may keep theirs next to these: one that is nearly a known key is
+    refused, and any other is mentioned."""
 
 
 @dataclass(frozen=True)
@@ -192,7 +190,7 @@ class Ignored:
     off: Collection[Any] = (False, "")
     """Values that mean nothing there either, besides null."""
     if_typed: bool = False
-    """Whether most files have it, with no harm: users hear of it where they type it themselves."""
+    """Whether most files have it, with no harm: users see it where they type it themselves."""
 
 
 def _nothing(options: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -58,9 +58,9 @@ class ProcessGroup(Protocol):
         """Device of this rank."""
 
     def all_reduce(self, x: Any, op: ReduceOp = "sum") -> Any:
-        """Return an array combined over all ranks, element by element, of the same type and shape.
+        """Return `x` combined over all ranks by element: of one shape and dtype everywhere.
 
-        `x` has the same shape and dtype on every rank. It may be reused: read the result.
+        The argument may be reused: read the result.
         """
 
     def broadcast(self, x: Any, src: int = 0) -> Any:
@@ -98,10 +98,7 @@ class Arrays(Protocol):
         """Return an array as one of numpy, and whether it was on the CPU."""
 
     def view_on_host(self, x: Any) -> Any:
-        """Return a numpy array that shares an array's memory where numpy is faster; else the array.
-
-        That is on the CPU, in a framework that does not compute while the host continues.
-        """
+        """Return a numpy array that shares its memory on the CPU, where numpy is faster; or `x`."""
 
     def from_host(self, array: Any, device: str) -> Any:
         """Return a numpy array as one of this framework on a device, with memory of its own."""
@@ -118,8 +115,8 @@ class Arrays(Protocol):
     def norms(self, gradients: Any) -> Any:
         """Return a norm of each gradient in one array (gradients,), without waiting for the device.
 
-        `gradients` are as in `GradientSync`. The norm of one that is None is 0; that of one with a
-        number that is not finite is not finite. Of none at all, the result is None.
+        The norm of a gradient that is None is 0; of one with a number that is not finite, not
+        finite. Of none at all, the result is None.
         """
 
     def names(self, parameters: Any, models: Mapping[str, Any]) -> list[str]:
@@ -290,7 +287,7 @@ class TrainResult:
     checkpoint: str | None = None
     """Path of the last checkpoint."""
     solved: bool = False
-    """Whether the run ended because it reached its target return."""
+    """Whether it reached its target return."""
     seconds: float = 0.0
     """Wall time of training, in seconds."""
     limit: str = ""

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status.
 
     0: done. 1: a run failed. 2: the command line, a file or a combination is wrong. 75: a signal
-    has ended a run, which can go on. 130: Ctrl-C. 143: SIGTERM, while nothing was trained.
+    has ended a run, which can resume. 130: Ctrl-C. 143: SIGTERM, while nothing was trained.
     """
     if "_ARGCOMPLETE" in os.environ:  # A shell asks what could be typed: nothing may run.
         found = commands().get("complete")
@@ -79,7 +79,7 @@ def _run(words: list[str]) -> int:
         return status
     arguments, rest = parse(loaded, name, rest)
     try:
-        return loaded.run(arguments, rest)
+        return loaded.command.run(arguments, rest)
     except SystemExit as error:  # Of a task, a simulator or a library; argparse's is above.
         if error.code:
             raise
@@ -97,11 +97,8 @@ def commands() -> dict[str, CommandSpec]:
 def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
     """Return the command's name, the command, and the words after the name.
 
-    A task may come first, as with mjlab: then the name is None, as for no words at all.
-
-    Raises:
-        PluginError: the command cannot be loaded.
-        UsageError: the first word is neither a command nor a task.
+    A task may come first, as with mjlab: then the name is None, as for no words at all. A word that
+    is neither a command nor a task raises `UsageError`.
     """
     first = _bare(words)
     if first in _CORE:
@@ -123,14 +120,10 @@ def command_of(words: list[str]) -> tuple[str | None, Loaded, list[str]]:
 
 
 def read_run(words: Sequence[str]) -> dict[str, Any]:
-    """Read the words after `rltrain` of a command that trains.
+    """Return the options in the words after `rltrain` of a command that trains, as typed.
 
-    Returns:
-        The options that were given, here or in a --config file, as they were typed. They are fields
-        of `rltrain.options.RunOptions`, whose `from_mapping` checks types and ranges.
-
-    Raises:
-        UsageError: a flag or the command is unknown, or another command than `train` was given.
+    They are fields of `rltrain.options.RunOptions`, whose `from_mapping` checks types and ranges;
+    those in a --config file are among them. Another command than `train` is a `UsageError`.
     """
     name, loaded, rest = command_of(list(words))
     if loaded.spec is not TRAIN:

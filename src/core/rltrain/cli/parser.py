@@ -26,10 +26,6 @@ class Loaded(NamedTuple):
     spec: CommandSpec
     command: Command
 
-    def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
-        """Run it, and return its exit status."""
-        return self.command.run(arguments, words)
-
 
 def load(spec: CommandSpec) -> Loaded:
     """Load the class that a spec names."""

@@ -42,7 +42,7 @@ class PluginsCommand:
         """Print one row for each thing provided, and one for each plugin that provides nothing."""
         own = read_flags(PluginsOptions, arguments)
         if own.check:
-            return load(discover().get(CommandSpec, "check")).run(arguments, words)
+            return load(discover().get(CommandSpec, "check")).command.run(arguments, words)
         registry = discover(own.no_plugin)
         if own.name is not None:
             return _print_options(registry, own.name, own.json)

@@ -35,7 +35,7 @@ class Scope(enum.Flag):
     NODE = enum.auto()
     """Of this node only."""
     RANKS = enum.auto()
-    """Where ranks run, whatever they do: evaluate and doctor have it, too."""
+    """Where ranks run: evaluate and doctor have it, too."""
     MEETING = enum.auto()
     """Which node this is, and where nodes meet: what starts all nodes sets it."""
     OUTPUT = enum.auto()

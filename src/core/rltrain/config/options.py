@@ -70,13 +70,13 @@ class Options(Generic[Unset, Word]):
     resume: str | None = WHAT.option(
         None,
         ORIGIN | COMMAND | USUAL,
-        "go on with a run, by its own options: its run folder, a checkpoint in it, or latest",
+        "resume a run, by its own options: its run folder, a checkpoint in it, or latest",
         metavar="RUN",
         names="path",
     )
     auto_resume: bool = WHAT.switch(
         ORIGIN,
-        "go on from the latest checkpoint of this task's runs with the same --run-name, if there "
+        "resume from the latest checkpoint of this task's runs with the same --run-name, if there "
         "is one: for jobs that are started again",
     )
     trust: bool = WHAT.switch(
@@ -142,7 +142,7 @@ class Options(Generic[Unset, Word]):
         checks.number,
         metavar="R",
     )
-    seed: int = SIZE.number(42, AMOUNT | TAKEN | USUAL, "base seed; -1 draws a random one", -1)
+    seed: int = SIZE.number(42, AMOUNT | TAKEN | USUAL, "base seed; -1 chooses a random one", -1)
     distributed: bool = PLACE.switch(
         START | RANKS | USUAL, "start several ranks, or join those that a launcher started"
     )

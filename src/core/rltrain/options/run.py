@@ -25,11 +25,7 @@ class RunOptions(Options[None, str]):
 
     @classmethod
     def from_mapping(cls, options: Mapping[str, Any]) -> RunOptions:
-        """Check types and ranges, and return the options; None means the default.
-
-        Raises:
-            UsageError: an option is unknown or its value is wrong.
-        """
+        """Check names, types and ranges, and return the options; None means the default."""
         fields = {item.name: item for item in dataclasses.fields(cls)}
         checked: dict[str, Any] = {}
         sections: dict[str, Any] = {}

@@ -25,20 +25,15 @@ def user_config_file(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def saved_variables(backend: str, environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables saved for a backend.
-
-    Raises:
-        UsageError: the contents of the file are invalid.
-    """
+    """Return the variables saved for a backend; invalid contents are a `UsageError`."""
     file = user_config_file(environ)
     content = load_yaml(str(file), "The file") if file.is_file() else {}
     section = content.get("environment") or {}
-    wrong = f"{file}: environment must hold, for each backend, variables and their values."
-    if not isinstance(section, Mapping):
-        raise UsageError(wrong)
-    variables = section.get(backend) or {}
+    variables = (section.get(backend) or {}) if isinstance(section, Mapping) else None
     if not isinstance(variables, Mapping):
-        raise UsageError(wrong)
+        raise UsageError(
+            f"{file}: environment must hold, for each backend, variables and their values."
+        )
     return {str(name): str(value) for name, value in variables.items()}
 
 

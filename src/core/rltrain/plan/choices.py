@@ -32,7 +32,7 @@ _AS_REGISTERED = "_cfg_entry_point"
 def find_task(
     task: str, env: Mapping[str, Any], suite: str | None, registry: Registry
 ) -> tuple[SuiteSpec, TaskInfo]:
-    """Return the suite that has a task, and what it tells of the task."""
+    """Return the suite that has a task, and what it knows of the task."""
     file, ending, name = task.partition(".py")
     if ending and name[:1] in ("", ":"):
         raise UsageError(
@@ -52,7 +52,7 @@ def find_task(
             f"{', '.join(spec.name for spec in suites)}. For one of yours give --task MODULE:NAME."
             f"{registry.not_ready(SuiteSpec)}"
         )
-    # Two suites of one name cannot be told apart by it: who gets the suite refuses that.
+    # Two suites of one name cannot be distinguished by it: to get the suite is refused.
     if len(names := dict.fromkeys(spec.name for spec, _ in found)) > 1:
         said = ", ".join(names)
         raise UsageError(f"Several suites have a task {task!r}: say which by --suite: {said}.")
@@ -100,7 +100,7 @@ def having(
     registry: Registry,
     chosen: str | None = None,
 ) -> list[tuple[SuiteSpec, TaskInfo]]:
-    """Return the suites that have a task, with what they tell of it.
+    """Return the suites that have a task, with what they know of it.
 
     First those are asked in whose sources it is found, then those that need not look. The others,
     which would start a simulator to say no, are asked only if the user has named them or a module.
@@ -113,8 +113,9 @@ def having(
     light = [spec for spec in suites if spec.knows is None]
     others = [spec for spec in looking if spec not in sure and (chosen or ":" in task)]
     for group in (sure, light, others):
-        if told := list(registry.ask(group, lambda spec: spec.describe(task, env), {chosen or ""})):
-            return told
+        answers = registry.ask(group, lambda spec: spec.describe(task, env), {chosen or ""})
+        if found := list(answers):
+            return found
     return []
 
 
@@ -208,24 +209,4 @@ def get_library(name: str, requested: RunOptions, registry: Registry) -> tuple[L
     raise UsageError(
         f"--algorithm {wanted}: {library.name} is offered with {', '.join(library.algorithms)}."
         f"{suggest(wanted, library.algorithms)}"
-    )
-
-
-def check_framework(
-    requested: RunOptions, chosen: LibrarySpec, suite: SuiteSpec, registry: Registry
-) -> None:
-    """Refuse a framework whose arrays the environments cannot return."""
-    if requested.framework in suite.frameworks:
-        return
-    framework = suite.frameworks[0]
-    able = [spec.name for spec in registry.all(LibrarySpec) if framework in spec.frameworks]
-    library = chosen.name if chosen.name in able else " or ".join(able)
-    instead = (
-        f"Give --framework {framework} --library {library}."
-        if able
-        else f"No installed library works with {framework}."
-    )
-    raise UsageError(
-        f"--framework {requested.framework}: the environments of the suite {suite.name} support "
-        f"{' and '.join(suite.frameworks)} only. {instead}"
     )

@@ -39,8 +39,6 @@ class Plan:
     """Describes the source of the library's options."""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """What the user asked for."""
-    scaled_from: int | None = None
-    """If mini-batches were scaled, the number of environments that they were written for."""
     checkpoint: Checkpoint | None = field(default=None, repr=False, compare=False)
     """What the run starts from, as far as it has been read."""
 
@@ -60,7 +58,7 @@ class Draft(Plan):
     """For a run on another machine, how many GPUs that machine shows."""
     trains: bool
     """Whether anything is trained."""
-    told: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     """Lines for the user."""
 
     config: RunConfig = _later()
@@ -78,9 +76,9 @@ class Draft(Plan):
     written_for: int = _later()
     """The number of environments that they were written for."""
 
-    def with_(self, *, told: Iterable[str] = (), **found: Any) -> Draft:
+    def with_(self, *, notes: Iterable[str] = (), **found: Any) -> Draft:
         """Return the draft with what a step has found out, and says to the user."""
-        return dataclasses.replace(self, told=(*self.told, *told), **found)
+        return dataclasses.replace(self, notes=(*self.notes, *notes), **found)
 
     def finished(self) -> Plan:
         """Return the plan."""

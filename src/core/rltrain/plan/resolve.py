@@ -31,7 +31,7 @@ TRAINED: tuple[Step, ...] = (
     steps.measure,
     steps.check_files,
 )
-"""What training needs beside that."""
+"""What training needs besides."""
 
 
 def make_plan(
@@ -58,7 +58,7 @@ def make_plan(
         for step in (*RESOLVED, *(TRAINED if trains else ())):
             draft = step(draft)
     finally:  # What is refused may follow from these.
-        tell(draft.told, draft.world)
+        tell(draft.notes, draft.world)
     return draft.finished()
 
 

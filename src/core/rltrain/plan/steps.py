@@ -23,7 +23,7 @@ from rltrain.plan import choices, files
 from rltrain.plan.draft import Draft
 from rltrain.plugins.manager import chosen_specs
 from rltrain.plugins.options import check_options
-from rltrain.plugins.registry import Registry, discover
+from rltrain.plugins.registry import discover
 from rltrain.ranks.hangs import bounded
 from rltrain.specs import GradientSyncSpec, LauncherSpec, LibrarySpec, ObserverSpec, WriterSpec
 from rltrain.storage.run_options import check_texts, read_file, run_folder_of
@@ -34,13 +34,13 @@ DEFAULT_WRITERS = ("console", "tensorboard")
 
 def read_options(draft: Draft) -> Draft:
     """Check each option; a run that resumes another has that run's, too."""
-    told: list[str] = []
-    options, checkpoint = files.with_options_of_run(draft.options, told.append)
+    notes: list[str] = []
+    options, checkpoint = files.with_options_of_run(draft.options, notes.append)
     requested = RunOptions.from_mapping(options)
     registry = discover(requested.no_plugins, draft.environ)
     files.check_resume(requested, registry)
     return draft.with_(
-        options=options, requested=requested, registry=registry, checkpoint=checkpoint, told=told
+        options=options, requested=requested, registry=registry, checkpoint=checkpoint, notes=notes
     )
 
 
@@ -67,12 +67,19 @@ def choose_library(draft: Draft) -> Draft:
     """Choose the library and its algorithm."""
     requested, task = choices.choose_agent(draft.requested, draft.task)
     library, algorithm, whose = choices.choose_library(requested, task, draft.registry)
-    choices.check_framework(requested, library, draft.suite, draft.registry)
-    told = [*draft.registry.failed]
+    if requested.framework not in draft.suite.frameworks:
+        able = draft.suite.frameworks
+        libraries = [x.name for x in draft.registry.all(LibrarySpec) if able[0] in x.frameworks]
+        raise UsageError(
+            f"--framework {requested.framework}: the environments of the suite {draft.suite.name} "
+            f"support {' and '.join(able)} only. Give --framework {able[0]} --library "
+            f"{' or '.join(libraries) or 'NAME'}."
+        )
+    notes = [*draft.registry.failed]
     if requested.library is None and task.library not in (None, library.name):
-        told.append(f"{library.name}: {whose}")
+        notes.append(f"{library.name}: {whose}")
     found = {"library": library, "algorithm": algorithm, "library_from": whose}
-    return draft.with_(requested=requested, task=task, told=told, **found)
+    return draft.with_(requested=requested, task=task, notes=notes, **found)
 
 
 def load_agent(draft: Draft) -> Draft:
@@ -100,12 +107,12 @@ def override_agent(draft: Draft) -> Draft:
     trained_before = _run_of_agent(requested) is not None
     defaults = library.default_agent(draft.task, draft.algorithm)
     agent = copy.deepcopy(draft.agent)
-    told = agents.override_agent(
+    notes = agents.override_agent(
         *(agent, requested.agent, library, draft.options_from, defaults, trained_before)
     )
     if trained_before or not draft.trains:
         return draft.with_(agent=agent)
-    return draft.with_(agent=agent, told=told)
+    return draft.with_(agent=agent, notes=notes)
 
 
 def merge_file(draft: Draft) -> Draft:
@@ -141,7 +148,10 @@ def resolve(draft: Draft) -> Draft:
     placement, task = draft.placement, draft.task
     ranks = number_of_ranks(placement, draft.world)
     sync = of_framework(requested, registry, GradientSyncSpec, "grad_sync", placement.backend)
-    random_lengths = requested.random_lengths
+    random_lengths, writers = requested.random_lengths, requested.writers
+    if writers is None:
+        installed = registry.names(WriterSpec)
+        writers = tuple(name for name in DEFAULT_WRITERS if name in installed)
     resolved = {
         "library": draft.library.name,
         "algorithm": draft.algorithm,
@@ -153,7 +163,7 @@ def resolve(draft: Draft) -> Draft:
         "num_envs": _envs_per_rank(requested, task, ranks),
         "random_lengths": task.random_lengths if random_lengths is None else random_lengths,
         "renders": any(registry.get(ObserverSpec, name).renders for name in requested.observers),
-        "writers": _writers(requested, registry),
+        "writers": writers,
     }
     settled = scoped(Placement, Scope.RANKS | Scope.NODE)
     placed = {name: getattr(placement, name) for name in settled}
@@ -196,11 +206,10 @@ def check_refusals(draft: Draft) -> Draft:
 
 def measure(draft: Draft) -> Draft:
     """Find the size and number of iterations, and scale mini-batches if the user asks for it."""
-    config, library, scaled_from = draft.config, draft.library, None
+    config, library = draft.config, draft.library
     scales = draft.requested.scale_minibatches
     if scales and library.scale_mini_batches is not None:
-        scaled_from = draft.written_for
-        agent = library.scale_mini_batches(config.agent, scaled_from, config.num_envs)
+        agent = library.scale_mini_batches(config.agent, draft.written_for, config.num_envs)
         config = dataclasses.replace(config, agent=agent)
     iteration = library.iteration(config) if library.iteration else None
     if scales and (iteration is None or iteration.mini_batches is None):
@@ -211,7 +220,7 @@ def measure(draft: Draft) -> Draft:
     if iteration is not None:
         total = config.max_iterations or iteration.iterations
         iteration = dataclasses.replace(iteration, iterations=total)
-    return draft.with_(config=config, iteration=iteration, scaled_from=scaled_from)
+    return draft.with_(config=config, iteration=iteration)
 
 
 def check_files(draft: Draft) -> Draft:
@@ -257,19 +266,9 @@ def _run_of_agent(requested: RunOptions) -> Path | None:
 def _given(
     requested: RunOptions, agent: Mapping[str, Any], library: LibrarySpec
 ) -> dict[str, bool]:
-    """Return `RunConfig.given`. A run that goes on does not give the file of its folder."""
+    """Return `RunConfig.given`. A resumed run does not give the file of its folder."""
     own = requested.resume and str(Path(requested.resume, "agent.yaml"))
     in_file = () if requested.agent_config in (None, own) else leaves(agent)
     keys = {key for key, _ in in_file} - set(library.schema.run_keys.values())
     typed = {key.removeprefix("+"): True for key, _ in leaves(requested.agent)}
     return dict.fromkeys(sorted(keys), False) | typed
-
-
-def _writers(requested: RunOptions, registry: Registry) -> tuple[str, ...]:
-    """Return the writers; check that those that the user named are installed."""
-    if requested.writers is None:
-        installed = registry.names(WriterSpec)
-        return tuple(name for name in DEFAULT_WRITERS if name in installed)
-    for name in requested.writers:
-        registry.get(WriterSpec, name)
-    return requested.writers

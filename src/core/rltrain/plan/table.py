@@ -9,7 +9,6 @@ from rltrain.files.secrets import hide
 from rltrain.plan.draft import Plan
 from rltrain.plan.steps import number_of_ranks
 from rltrain.plugins.options import make_options
-from rltrain.ranks.machine import crowding
 from rltrain.specs import BackendSpec, ObserverSpec, load_object
 from rltrain.types import TaskInfo
 
@@ -30,7 +29,7 @@ def plan_table(plan: Plan) -> str:
         *_network(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
         *_sizes(plan),
-        ("seed", "drawn on rank 0" if config.seed == -1 else str(config.seed)),
+        ("seed", "chosen on rank 0" if config.seed == -1 else str(config.seed)),
         ("options", plan.options_from),
         ("checkpoint", config.checkpoint or "none"),
         ("writers", ", ".join(config.writers) or "none"),
@@ -68,10 +67,7 @@ def _sizes(plan: Plan) -> Iterator[tuple[str, str]]:
     if config.target_return is not None:
         yield "ends at", f"a mean return of {config.target_return:g}"
     if iteration and (count := iteration.mini_batches):
-        text = f"{count} of {iteration.steps * envs // count} rows a rank"
-        if plan.scaled_from is not None:
-            text += f", as many as the options have for {plan.scaled_from} environments"
-        yield "mini-batches", text
+        yield "mini-batches", f"{count} of {iteration.steps * envs // count} rows a rank"
 
 
 def _ranks(plan: Plan) -> str:
@@ -81,8 +77,6 @@ def _ranks(plan: Plan) -> str:
         return f"{config.nproc_per_node} on {nodes}, which {config.launcher} starts"
     if world is None:
         text = f"{config.nproc_per_node} on this node, started by {config.launcher}"
-        if crowded := crowding(int(config.nproc_per_node or 1)):
-            text += f"; {crowded}"
         if config.nnodes > 1:
             text += f"; node {config.node_rank} of {config.nnodes}"
             text += f", as {config.cluster} says" if config.cluster not in (None, "none") else ""

@@ -33,7 +33,7 @@ MODULES = "RLTRAIN_MODULES"
 
 @dataclass(frozen=True, eq=False)
 class InstalledPlugin:
-    """An entry point, and the metadata of its distribution; installed anew, it is another."""
+    """An entry point, and the metadata of its distribution; installed again, it is another."""
 
     point: importlib.metadata.EntryPoint
     distribution: str

@@ -103,8 +103,10 @@ def describe_options(spec: Spec) -> list[PluginOption]:
         return []
     cls = dataclass_of(spec)
     helps, fields = _docstrings(cls), dataclasses.fields(cls)
-    told = ((x, _type_of(x), _default_of(x), helps.get(x.name, "")) for x in fields)
-    return [PluginOption(f"{spec.name}.{field.name}", *rest) for field, *rest in told]
+    return [
+        PluginOption(f"{spec.name}.{x.name}", _type_of(x), _default_of(x), helps.get(x.name, ""))
+        for x in fields
+    ]
 
 
 def dataclass_of(spec: Spec) -> type[Any]:

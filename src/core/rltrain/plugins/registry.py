@@ -86,8 +86,7 @@ class Registry:
     ) -> Iterator[tuple[SpecT, T]]:
         """Yield what each of several plugins answers; None is no answer.
 
-        Raises:
-            PluginError: one that is `chosen` fails. Any other is left out, and `failed` says so.
+        What raises is left out, and `failed` says so; of the `chosen` it raises `PluginError`.
         """
         for spec in specs:
             try:
@@ -111,21 +110,15 @@ class Registry:
 
     def dialects(self) -> list[Dialect]:
         """Return what plugins know of other programs, whether or not these are installed."""
-        found: list[Dialect] = []
+        found: list[Any] = []
         for record in self.records:
-            if record.status in ("ready", "unmet"):
-                # One that is unmet has not been checked.
+            if record.status in ("ready", "unmet"):  # One that is unmet may raise anything.
                 with contextlib.suppress(Exception, SystemExit, GeneratorExit):
-                    answers = record.ask("rltrain_dialect")
-                    found += [each for each in answers if isinstance(each, Dialect)]
-        return found
+                    found += record.ask("rltrain_dialect")
+        return [each for each in found if isinstance(each, Dialect)]
 
     def get(self, kind: type[SpecT], name: str) -> SpecT:
-        """Return the spec of a name.
-
-        Raises:
-            UsageError: there is none, its plugin is not ready, or two plugins provide it.
-        """
+        """Return the spec of a name; one that is not ready or not unique is a `UsageError`."""
         found = [(record, spec) for record, spec in self._provided(kind) if spec.name == name]
         if len(found) == 1:
             return found[0][1]

@@ -196,7 +196,7 @@ MISTAKES: dict[str, Mistake] = {
         writer().replace("'mine'", "'my own'"),
         "its name must be a word of letters, digits, '-' and '_', which users type",
     ),
-    "a framework that no plugin provides": Mistake(
+    "a framework that no backend has": Mistake(
         plugin(f"LibrarySpec(name='mine', frameworks=('nunpy',), algorithms=('a',), {OF_LIBRARY})"),
         "no installed backend knows the framework 'nunpy'. Did you mean 'numpy'?",
     ),
