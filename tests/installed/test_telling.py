@@ -17,10 +17,14 @@ def told(monkeypatch):
     """What is told, in place of telling it."""
     calls = []
 
-    def join(member, host, port, patience, refused):
-        calls.append((member, host, port, refused, patience))
+    class Meeting:
+        def __init__(self, member, host, port, patience, refused):
+            calls.append((member, host, port, refused, patience))
 
-    monkeypatch.setattr("rltrain.nodes.meeting._join", join)
+        def hold(self):
+            pass
+
+    monkeypatch.setattr("rltrain.nodes.meeting._Meeting", Meeting)
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "SLURM_STEP_NODELIST", "SLURM_JOB_ID"):
         monkeypatch.delenv(name, raising=False)
     return calls
