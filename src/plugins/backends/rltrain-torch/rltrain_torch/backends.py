@@ -78,7 +78,6 @@ class TorchBackend:
         It has NCCL's, and in newer versions of torch gloo's. Its functions are not public.
         """
         dumps = (getattr(c10d, name, None) for name in ("_dump_fr_trace", "_dump_nccl_trace"))
-        # As torch's own tools read it.
         found = [pickle.loads(dump()) for dump in dumps if dump is not None]
         entries = [entry for each in found for entry in each.get("entries", ())]
         entries.sort(key=lambda entry: entry["time_created_ns"])

@@ -59,20 +59,17 @@ def write_onnx(
     # Where torch cannot convert its operators, it leaves them, or writes what ONNX does not accept.
     try:
         onnx.checker.check_model(model)
-    except onnx.checker.ValidationError as error:
-        raise UsageError(_not_written(opset)) from error
-    if written != opset:
-        raise UsageError(_not_written(opset))
+        is_valid = True
+    except onnx.checker.ValidationError:
+        is_valid = False
+    if not is_valid or written != opset:
+        raise UsageError(
+            f"--opset {opset}: torch {torch.__version__} cannot write this policy with it. Leave "
+            "it out, or name a higher one that your runtime supports."
+        )
     onnx.helper.set_model_props(model, dict(metadata))
     onnx.save(model, path)
     return {"opset": written, "ir_version": model.ir_version}
-
-
-def _not_written(opset: int) -> str:
-    return (
-        f"--opset {opset}: torch {torch.__version__} cannot write this policy with it. Leave it "
-        "out, or name a higher one that your runtime supports."
-    )
 
 
 def load_onnx(path: Path) -> Run:

@@ -53,8 +53,13 @@ def check_alone(
 ) -> None:
     """Call a gradient sync before each step, for a library that calls none on one rank.
 
-    What `--on-nonfinite` promises holds there, too: the sync checks the gradients. The optimizer
-    steps the parameters; the other arguments are those of `synchronize`.
+    What `--on-nonfinite` promises holds there, too: the sync checks the gradients.
+
+    Args:
+        optimizer: steps the parameters.
+        sync: as in `synchronize`.
+        parameters: as in `synchronize`.
+        extras: as in `synchronize`.
     """
 
     def before_step(*arguments: object) -> None:

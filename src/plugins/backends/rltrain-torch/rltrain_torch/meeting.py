@@ -30,10 +30,9 @@ def meeting_place(world: World, config: Placement) -> tuple[str, int]:
     if os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
         return host, port
     timeout = timedelta(seconds=config.join_timeout)
-    connect = dist.TCPStore  # type: ignore[attr-defined]
     # Ranks that start again meet again.
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    shared = connect(host, port, is_master=False, timeout=timeout)
+    shared = dist.TCPStore(host, port, is_master=False, timeout=timeout)  # type: ignore[attr-defined]
     store = PrefixStore(f"rltrain/meeting/{attempt}", shared)
     if world.rank == 0:
         with socket.create_server(("", 0)) as free:
