@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from rltrain.commands import add_flags, command_of, commands, make_parser
 from rltrain.errors import RltrainError, UsageError
 from rltrain.options import RunOptions
 from rltrain.plugins import discover
 from rltrain.runs import all_runs, shortest
-from rltrain.specs import KINDS, BackendSpec, LibrarySpec, SuiteSpec
+from rltrain.specs import KINDS, SuiteSpec
 from rltrain.terminal import one_line
 
 Values = Callable[[argparse.Namespace], Iterable[str]]
@@ -66,7 +66,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         if not words:
             first.completer = _first  # type: ignore[attr-defined]
     for action in parser._actions:
-        values = _values(loaded.spec.name, action)
+        values = _values(action)
         if values is not None and not hasattr(action, "completer"):
             action.completer = _completer(values)  # type: ignore[attr-defined]
     return parser
@@ -83,18 +83,17 @@ def _first(prefix: str, parsed_args: argparse.Namespace, **_: object) -> Iterabl
     return found or _completer(_tasks)(parsed_args)
 
 
-def _values(command: str, action: argparse.Action) -> Values | None:
+def _values(action: argparse.Action) -> Values | None:
     """Return what knows the values of an argument; None for files, and what argparse knows."""
-    renamed = {"tasks words": "task", "plugins name": "no_plugin", "new kind": "kinds"}
-    renamed |= {"writers": "writer", "observers": "observer", "grad_sync": "gradient_sync"}
-    name = renamed.get(f"{command} {action.dest}") or renamed.get(action.dest, action.dest)
-    metavar = str(action.metavar)
+    metavar, name = str(action.metavar), action.dest
     if metavar.startswith("{"):
         return lambda _: metavar.strip("{}").split(",")
-    if name in KINDS:
-        return lambda _: discover().names(KINDS[name])
+    kind = {"writers": "writer", "observers": "observer", "grad_sync": "gradient_sync"}
+    if (spec := KINDS.get(kind.get(name, name))) is not None:
+        return lambda _: discover().names(spec)
+    known = {"task": _tasks, "words": _tasks, "run": _runs, "runs": _runs, "resume": _runs}
     has_files = metavar in ("DIR", "FILE", "WHICH") or action.choices
-    return _KNOWN.get(name, None if has_files else lambda _: ())
+    return known.get(name, None if has_files else lambda _: ())
 
 
 def _tasks(_: argparse.Namespace) -> Iterator[str]:
@@ -104,24 +103,6 @@ def _tasks(_: argparse.Namespace) -> Iterator[str]:
             yield from suite.tasks()
 
 
-def _algorithms(given: argparse.Namespace) -> Iterator[str]:
-    chosen = getattr(given, "library", None)
-    for library in discover().all(LibrarySpec):
-        yield from library.algorithms if chosen in (None, library.name) else ()
-
-
 def _runs(given: argparse.Namespace) -> list[str]:
     runs = all_runs(getattr(given, "log_root", RunOptions.log_root))
     return ["latest", *map(shortest, runs)]
-
-
-def _plugins(_: argparse.Namespace) -> list[str]:
-    return [record.name for record in discover().records]
-
-
-_KNOWN: Mapping[str, Values] = {
-    **{"task": _tasks, "run": _runs, "runs": _runs, "resume": _runs, "algorithm": _algorithms},
-    **{"no_plugin": _plugins, "no_plugins": _plugins, "kinds": lambda _: KINDS},
-    "framework": lambda _: sorted({spec.framework for spec in discover().all(BackendSpec)}),
-}
-"""What knows the values of arguments, by their names."""

@@ -14,9 +14,7 @@ import numpy as np
 
 def missing(framework: str) -> str | None:
     """Return why the kits cannot make a framework's arrays and models, or None if they can."""
-    if framework in ("jax", "torch"):
-        return None
-    return f"rltrain_devkit.kits.arrays makes arrays and models of torch and jax, not {framework}"
+    return None if framework in ("jax", "torch") else f"kits are for torch and jax, not {framework}"
 
 
 def array(framework: str, values: Any, dtype: str = "float32", device: str = "cpu") -> Any:

@@ -53,16 +53,14 @@ class ClusterConformance(Kit):
         assert place.variables, "say in `variables` which variables say so: messages show them"
         assert not unset, f"`variables` names {', '.join(unset)}, which `environ` does not have"
         if isinstance(place, StartedNode):
-            nodes = place.num_nodes
-            assert place.node_rank >= 0, f"it finds the node {place.node_rank}"
-            assert nodes is None or place.node_rank < nodes, f"{place.node_rank} of {nodes} nodes"
+            node, nodes = place.node_rank, place.num_nodes
+            fits = node >= 0 and (nodes is None or node < nodes)
+            assert fits, f"it finds the node {node} of {nodes}"
             return
         world = place.world
-        assert 0 <= world.rank < world.world_size, f"rank {world.rank} of {world.world_size}"
-        local = world.local_rank, world.local_world_size
-        assert 0 <= local[0] < local[1] <= world.world_size, f"local rank {local[0]} of {local[1]}"
-        node = world.node_rank, world.num_nodes
-        assert 0 <= node[0] < node[1], f"node {node[0]} of {node[1]}"
+        assert 0 <= world.rank < world.world_size, f"it finds the rank {world}"
+        assert 0 <= world.local_rank < world.local_world_size <= world.world_size, f"it is {world}"
+        assert 0 <= world.node_rank < world.num_nodes, f"it finds the node {world}"
 
     def test_it_is_a_pure_function(self) -> None:
         """The place depends on the given variables alone, and changes none."""
@@ -105,7 +103,11 @@ class ClusterConformance(Kit):
                 spoiled = {**self.environ, name: value or ""}
                 if value is None:
                     del spoiled[name]
-                outcome = self._outcome(spoiled)
+                outcome: object
+                try:
+                    outcome = self._find(spoiled)
+                except Exception as error:
+                    outcome = error
                 refused = isinstance(outcome, UsageError) and name in str(outcome)
                 must_be = isinstance(outcome, Exception) or (value == "x" and name in numbers)
                 assert refused or not must_be, (
@@ -135,9 +137,3 @@ class ClusterConformance(Kit):
             f"it returns {place!r}: return a StartedRank, a StartedNode or None"
         )
         return place
-
-    def _outcome(self, environ: Mapping[str, str]) -> StartedRank | StartedNode | Exception | None:
-        try:
-            return self._find(environ)
-        except Exception as error:
-            return error

@@ -38,8 +38,9 @@ REFUSAL = "--planted: is refused by rank 1."
 """The user's mistake that rank 1 finds."""
 
 CASES = ("returns", "raises", "dies", "refuses", "waits", "hangs", "saves")
-"""What rank 1 does; in the last two, ranks train."""
+"""What rank 1 does; in some, ranks train."""
 
+TRAINED = ("hangs", "saves")
 SIGNALED = ("waits", "saves")
 """The cases in which the launcher's process is sent SIGTERM."""
 
@@ -63,7 +64,7 @@ def main() -> None:
     outcome: dict[str, Any] = {}
     status: Any = 0
     try:
-        if case in ("hangs", "saves"):
+        if case in TRAINED:
             found: Any = _train(launcher, given, there, hangs=case == "hangs")
         else:
             registry, work = discover(), functools.partial(_work, case, there)

@@ -209,16 +209,7 @@ class LibraryConformance(TrainingRules):
     def _as_returned(self, observations: Arrays) -> Any:
         """Return observations as the environments return them."""
         made = {name: array(self.framework, x, str(x.dtype)) for name, x in observations.items()}
-        if "" in made:
-            return made[""]
-        tree: dict[str, Any] = {}
-        for name, x in made.items():
-            *path, last = name.split(".")
-            branch = tree
-            for part in path:
-                branch = branch.setdefault(part, {})
-            branch[last] = x
-        return tree
+        return made.get("", made)
 
     def _call(self, module: PolicyModule, observations: Arrays) -> Any:
         groups = {group: observations.get(group, observations.get("")) for group in module.inputs}

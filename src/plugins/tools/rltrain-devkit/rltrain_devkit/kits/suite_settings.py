@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 from gymnasium.vector.utils import batch_space
 
 from rltrain.options import nested_env, resolve_env
-from rltrain.plugins import Registry, discover, usual_of
+from rltrain.plugins import discover, usual_of
 from rltrain.seeding import SeedPlan
 from rltrain.specs import SuiteSpec, load_object
 from rltrain.testing import RankSession, RunPlugins, make_config
@@ -51,15 +50,9 @@ class SuiteSettings(Kit):
     truncates: bool = True
     """Whether a time limit truncates episodes."""
 
-    @classmethod
-    @functools.cache
-    def registry(cls) -> Registry:
-        """Return the installed plugins; cached, because discovery reads all metadata."""
-        return discover()
-
     def spec(self) -> SuiteSpec:
         """Return the spec that the installed plugin declares."""
-        return self.registry().get(SuiteSpec, self.suite)
+        return discover().get(SuiteSpec, self.suite)
 
     def info(self, env: Mapping[str, Any] | None = None) -> TaskInfo:
         """Return the suite's description of the task, with the options `env` if none are given."""
@@ -175,11 +168,7 @@ class Player:
         self._space.seed(0)
 
     def actions(self) -> Any:
-        """Sample one action for each environment, in the form that libraries use.
-
-        That is float32 of shape (num_envs, components) for a Box; int64 of shape (num_envs,) for
-        Discrete, (num_envs, components) for MultiDiscrete.
-        """
+        """Sample an action for each environment: float32 for a Box, else int64, as libraries do."""
         sample = self._space.sample()
         values = sample.repeat(self.env.num_envs // len(sample), axis=0)
         dtype = "float32" if values.dtype.kind == "f" else "int64"

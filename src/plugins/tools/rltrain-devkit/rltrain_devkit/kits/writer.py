@@ -45,18 +45,18 @@ class WriterConformance(Kit):
     def test_a_whole_run_is_taken(self) -> None:
         """Every record of a run is taken, and the writer shuts down."""
         with self._run() as (write, folder):
-            write(*_started(folder), *_of_training(folder), _ended())
+            write(_started(folder), *_of_training(folder), _ended())
 
     def test_an_unknown_record_is_passed_over(self) -> None:
         """A record that the writer does not know, of a later rltrain, is passed over."""
         with self._run() as (write, folder):
-            write(*_started(folder), _OfALaterVersion(1), _ended())
+            write(_started(folder), _OfALaterVersion(1), _ended())
 
     def test_strange_numbers_are_taken(self) -> None:
         """Metrics that are NaN, infinite or missing are taken."""
         values = {"a": math.nan, "b/c (max)": math.inf}
         with self._run() as (write, folder):
-            write(*_started(folder), Scalars(1, values), Scalars(2, {}), _ended())
+            write(_started(folder), Scalars(1, values), Scalars(2, {}), _ended())
 
     def test_a_run_that_never_began_is_taken(self) -> None:
         """A run that ends before it has begun is taken: ranks may fail before it has a folder."""
@@ -68,7 +68,7 @@ class WriterConformance(Kit):
     def test_files_are_below_the_run_folder(self) -> None:
         """Files are written below the run folder only."""
         with self._run() as (write, folder):
-            write(*_started(folder), Scalars(1, {"loss": 0.5}), _ended())
+            write(_started(folder), Scalars(1, {"loss": 0.5}), _ended())
             found = sorted(path.name for path in Path.cwd().iterdir())
         assert not found, f"it wrote to the working folder: {', '.join(found)}"
 
@@ -92,18 +92,16 @@ class WriterConformance(Kit):
                 plugins.hook.rltrain_shutdown(session=session, error=None)
 
 
-def _started(folder: Path) -> list[RunStarted]:
-    return [
-        RunStarted(
-            run_dir=str(folder),
-            library="rl_games",
-            algorithm="ppo",
-            task="rltrain/CartPoleContinuous-v1",
-            world=World(0, 0, 0, 2, 2),
-            num_envs=8,
-            seed=42,
-        )
-    ]
+def _started(folder: Path) -> RunStarted:
+    return RunStarted(
+        run_dir=str(folder),
+        library="rl_games",
+        algorithm="ppo",
+        task="rltrain/CartPoleContinuous-v1",
+        world=World(0, 0, 0, 2, 2),
+        num_envs=8,
+        seed=42,
+    )
 
 
 def _of_training(folder: Path) -> list[Any]:
