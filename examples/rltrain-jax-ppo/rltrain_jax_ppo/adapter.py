@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -60,11 +61,14 @@ class JaxPpoLibrary:
                 rate, bound = options["learning_rate"], options["max_grad_norm"]
                 learned = ppo.adam_step(*learned, gradient, rate, bound)
             # On every rank: values are merged over ranks, and rank 0 writes.
-            session.record(Scalars(iteration, {"loss": float(loss)}, iterations=last))
-            stop = session.should_stop or iteration == last  # Equal on all ranks.
-            if stop or session.should_save or iteration % options["save_interval"] == 0:
-                _save(session, learned, iteration, key)
-            if stop:
+            over = session.end_iteration(
+                Scalars(iteration, {"loss": float(loss)}, iterations=last),
+                f"{iteration}.npz",
+                functools.partial(_write, learned, iteration),
+                due=iteration % options["save_interval"] == 0,
+                rank_state=functools.partial(_own_state, key),
+            )
+            if over:  # Equal on all ranks.
                 break
         return session.result()
 
@@ -148,16 +152,16 @@ def _normalized(session: Session, advantages: jax.Array) -> Any:
     return (advantages - float(moments.mean)) / (float(moments.variance) ** 0.5 + 1e-6)
 
 
-def _save(session: Session, learned: Any, iteration: int, key: jax.Array) -> None:
-    """Save a checkpoint. Every rank calls this after `record`; rank 0 writes the file."""
+def _write(learned: Any, iteration: int, path: Path) -> None:
+    """Write a checkpoint, which rank 0 does."""
     leaves = {f"leaf_{number}": leaf for number, leaf in enumerate(jax.tree.leaves(learned))}
+    with path.open("wb") as file:  # Of a name, numpy changes the suffix.
+        np.savez(file, iteration=np.array(iteration), **jax.tree.map(np.asarray, leaves))
 
-    def save(path: Path) -> None:
-        with path.open("wb") as file:  # Of a name, numpy changes the suffix.
-            np.savez(file, iteration=np.array(iteration), **jax.tree.map(np.asarray, leaves))
 
-    own = np.asarray(jax.random.key_data(key))
-    session.save_checkpoint(f"{iteration}.npz", save, iteration, rank_state=own)
+def _own_state(key: jax.Array) -> np.ndarray:
+    """Return what this rank needs to resume exactly."""
+    return np.asarray(jax.random.key_data(key))
 
 
 def _load(path: Path, like: Any) -> tuple[Any, int]:

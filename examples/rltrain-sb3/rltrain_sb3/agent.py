@@ -69,12 +69,11 @@ class SessionAgent(OnPolicyAlgorithm):
         session.seed("learner")
 
     def learn_iterations(self, last: int) -> None:
-        """Train until `last` iterations or until the session stops; save a checkpoint."""
+        """Train until `last` iterations or until the session stops."""
         self._last, iterations = last, self.session.iterations_left(last, self.iterations)
         with contextlib.suppress(StopTraining):
             # Not reset, so that the count of a loaded checkpoint continues; else it starts at 0.
             self.learn(iterations * self.n_steps * self.n_envs, reset_num_timesteps=False)
-        self._save_checkpoint()
 
     def train(self) -> None:
         """Update the policy as SB3 does, but average gradients over ranks before clipping them.
@@ -106,16 +105,14 @@ class SessionAgent(OnPolicyAlgorithm):
         # Only this iteration's metrics: SB3 clears its logger before each update.
         values = {name: float(value) for name, value in self.logger.name_to_value.items()}
         values.update(self.env.take_log())
-        self.session.record(Scalars(self.iterations, values, iterations=self._last))
-        if self.session.should_stop:
+        over = self.session.end_iteration(
+            Scalars(self.iterations, values, iterations=self._last),
+            f"{self.session.config.algorithm}_{self.iterations}.zip",
+            self.save,
+            due=self.iterations % CHECKPOINT_INTERVAL == 0,
+        )
+        if over:
             raise StopTraining
-        due = self.session.should_save or self.iterations % CHECKPOINT_INTERVAL == 0
-        if due and self.iterations < self._last:
-            self._save_checkpoint()
-
-    def _save_checkpoint(self) -> None:
-        name = f"{self.session.config.algorithm}_{self.iterations}.zip"
-        self.session.save_checkpoint(name, self.save, self.iterations)
 
     def _load(self, path: Path) -> None:
         """Load the policy, optimizer and counters; the options stay those of this run."""

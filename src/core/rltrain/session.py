@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from rltrain.config import RunConfig
-from rltrain.records import Record
+from rltrain.records import Record, Scalars
 from rltrain.seeding import SeedPlan
 from rltrain.types import Fingerprints, GradientSync, ProcessGroup, Stream, TrainResult, World
 
@@ -182,6 +182,30 @@ class Session(Protocol):
             rank_state: this rank's own state, picklable and on the host: recurrent states, a replay
                 buffer. A resumed run gets it back as `session.rank_state`.
         """
+
+    def end_iteration(
+        self,
+        scalars: Scalars,
+        name: str,
+        save: Callable[[Path], Any],
+        *,
+        due: bool = False,
+        rank_state: Callable[[], Any] = lambda: None,
+    ) -> bool:
+        """Record an iteration, save a checkpoint if one is due, and return whether to stop.
+
+        For libraries whose loop is the adapter's; others call `record` and `save_checkpoint`
+        themselves. A checkpoint is due at the end, and where `should_save` or the library says so.
+        Collective: the answer is equal on all ranks.
+
+        Args:
+            scalars: as for `record`.
+            name: as for `save_checkpoint`, and `save`.
+            save: writes the library's own format to a path.
+            due: whether the library's own options ask for a checkpoint.
+            rank_state: returns this rank's own state; called if a checkpoint is saved.
+        """
+        ...
 
     def result(self, limit: str = "") -> TrainResult:
         """Return the outcome of the run so far.

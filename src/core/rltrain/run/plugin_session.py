@@ -230,6 +230,21 @@ class TrainingSession(PluginSession):
         self._saved = str(path)
         self.record(CheckpointSaved(self._saved, iteration))
 
+    def end_iteration(
+        self,
+        scalars: Scalars,
+        name: str,
+        save: Callable[[Path], Any],
+        *,
+        due: bool = False,
+        rank_state: Callable[[], Any] = lambda: None,
+    ) -> bool:
+        self.record(scalars)
+        over = self.should_stop or scalars.iteration == scalars.iterations
+        if over or due or self.should_save:
+            self.save_checkpoint(name, save, scalars.iteration, rank_state())
+        return over
+
     def result(self, limit: str = "") -> TrainResult:
         solved = self.recorder.solved
         if solved:

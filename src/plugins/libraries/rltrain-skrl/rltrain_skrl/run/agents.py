@@ -169,16 +169,16 @@ class SessionAgent(ABC):
             return
         self._progress.iteration += 1
         iteration = self._progress.iteration
-        self._session.record(Scalars(iteration, self._collect_metrics(), iterations=self._total))
-        stop = self._session.should_stop
         every, done = self._save_every, self.timesteps_done
-        passed = every > 0 and done // every > (done - self._steps) // every
-        if self._session.should_save or passed or stop or iteration == self._total:
-            self._session.save_checkpoint(
-                f"agent_{done}.{self.suffix}", self.write, iteration, rank_state=self.rank_state()
-            )
+        over = self._session.end_iteration(
+            Scalars(iteration, self._collect_metrics(), iterations=self._total),
+            f"agent_{done}.{self.suffix}",
+            self.write,
+            due=every > 0 and done // every > (done - self._steps) // every,
+            rank_state=self.rank_state,
+        )
         self._lap = time.perf_counter()
-        if stop:
+        if over:
             raise StopTraining
 
     def _counted(self, timestep: int, timesteps: int) -> dict[str, int]:
