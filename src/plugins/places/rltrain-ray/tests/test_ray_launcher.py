@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
 
 import pytest
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, UsageError
+from rltrain.nodes import caught_signals
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 
@@ -15,6 +18,7 @@ pytest.importorskip("ray")
 
 from ray.exceptions import ActorDiedError, RayTaskError
 
+from rltrain_ray import launcher
 from rltrain_ray.cluster import Node, address_of, error_of, error_to_show
 from rltrain_ray.launcher import options_of, request
 from rltrain_ray.plugin import RayOptions
@@ -132,6 +136,37 @@ def test_an_address_that_cannot_work_is_refused_at_once(address, message):
         address_of(RayOptions(address=address), {})
     with pytest.raises(UsageError, match=message.replace("ray.address", "RAY_ADDRESS")):
         address_of(RayOptions(), {"RAY_ADDRESS": address})
+
+
+def test_the_first_signal_is_passed_on_and_the_next_one_ends_the_run(monkeypatch):
+    def wait(calls, **options):
+        os.kill(os.getpid(), signal.SIGTERM)
+        return [], calls
+
+    monkeypatch.setattr(launcher, "_SAME", 0.0)
+    monkeypatch.setattr(launcher.ray, "wait", wait)
+    asked: list[int] = []
+    with caught_signals() as signals, pytest.raises(RankFailed, match="SIGTERM") as raised:
+        launcher._wait(["call"], signals, asked.append)
+    assert (asked, raised.value.exit_code) == ([signal.SIGTERM], 143)
+
+
+@pytest.mark.parametrize(("asked", "may_restart"), [(False, True), (True, False)])
+def test_a_run_that_was_asked_to_end_does_not_start_again(monkeypatch, asked, may_restart):
+    def fail(call):
+        raise of_node(RankFailed("Rank 3 failed.", rank=3))
+
+    def wait(calls, **options):
+        return calls, []
+
+    monkeypatch.setattr(launcher.ray, "wait", wait)
+    monkeypatch.setattr(launcher.ray, "get", fail)
+    with caught_signals() as signals:
+        if asked:
+            os.kill(os.getpid(), signal.SIGUSR1)
+        with pytest.raises(RankFailed) as raised:
+            launcher._wait(["call"], signals, lambda number: None)
+    assert raised.value.may_restart is may_restart
 
 
 def test_what_a_node_says_goes_before_what_ray_says_of_a_lost_one():
