@@ -109,7 +109,8 @@ def take(
     root = str(parent.parent.parent)
     if task_folder(root, str(saved.get("library")), str(task)) == parent:  # It was not moved.
         left.pop("log_root", None)
-        taken["log_root"] = root
+        named = str(saved.get("log_root"))
+        taken["log_root"] = named if real(named) == Path(root) else root
     for name in _SECTIONS:
         options = saved.get(name) or {}
         if not isinstance(options, Mapping):
