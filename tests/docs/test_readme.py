@@ -74,10 +74,11 @@ def test_every_flag_that_a_page_names_exists(page):
     for spec in commands:
         parser = make_parser(load(spec), spec.name)
         known |= {option for action in parser._actions for option in action.option_strings}
+    known |= {flag for each in discover().dialects() for flag in each.train_flags}
     if page.name == "coming-from.md":
         known |= {
             *(flag for spec in commands for flag in dialects.refused(spec)),
-            *(flag for each in discover().dialects() for flag in (*each.flags, *each.train_flags)),
+            *(flag for each in discover().dialects() for flag in each.flags),
             *("--env", "--checkpoint-file", "--motion-file"),
         }  # --env.scene.num-envs, as mjlab writes it.
     named = set(re.findall(r"(?<![\w-])--[a-z][\w-]+", page.read_text()))
