@@ -55,7 +55,7 @@ def test_the_cluster_of_the_guide_keeps_the_rules(tmp_path):
         check=False,
     )
     assert done.returncode == 0, done.stdout
-    assert "8 passed" in done.stdout
+    assert "7 passed" in done.stdout
 
 
 def test_the_kits_are_set_by_the_attributes_that_the_guide_names():
