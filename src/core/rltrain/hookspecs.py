@@ -258,21 +258,6 @@ class RunHooks(Protocol):
             ```
         """
 
-    @hookspec(firstresult=True)
-    def rltrain_describe_collectives(self, session: Session) -> str:
-        """Describe this rank's last collectives in lines, the last one last: for reports of hangs.
-
-        A backend whose framework records them implements it. Called while the rank hangs, in
-        another thread than the one that is blocked: it must neither communicate nor wait.
-
-        Example:
-            ```python
-            @hookimpl
-            def rltrain_describe_collectives(self):
-                return str(my_framework.flight_recorder)
-            ```
-        """
-
     @hookspec
     def rltrain_save_state(self, session: Session) -> Any:
         """Return what this plugin needs on this rank so that a resumed run continues bit for bit.

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rltrain.ranks.logs import console_stream
 from rltrain.ranks.pulse import Pulse, pulse_file, read_pulse
-from rltrain.ranks.stacks import Process, last_collectives, main_thread, stack_file, stacks
+from rltrain.ranks.stacks import Process, main_thread, stack_file, stacks
 from rltrain.ranks.verdict import Hang, RankState, find_missing
 
 SECTIONS = ("start", "step", "checkpoint", "end")
@@ -162,11 +162,10 @@ class HangWatch:
 
 
 def _with_answers(states: list[RankState], files: Mapping[int, Path]) -> list[RankState]:
-    """Return the same states with what the ranks answer."""
+    """Return the same states with the stacks that the ranks answer."""
     started, before = time.monotonic(), [Process.look(state.pulse.pid) for state in states]
     paths = {state.rank: files[state.rank] for state in states}
     texts = stacks({x.rank: (x.pulse.pid, stack_file(paths[x.rank])) for x in states})
-    recorded = last_collectives(paths)
     time.sleep(max(0.0, started + _BUSY_FOR - time.monotonic()))
     seconds = time.monotonic() - started
     return [
@@ -175,7 +174,6 @@ def _with_answers(states: list[RankState], files: Mapping[int, Path]) -> list[Ra
             busy=_is_busy(process, Process.look(state.pulse.pid), seconds),
             frames=main_thread(texts.get(state.rank, ""), state.pulse.thread),
             stacks=texts.get(state.rank, ""),
-            collectives=recorded.get(state.rank, ""),
         )
         for state, process in zip(states, before, strict=True)
     ]

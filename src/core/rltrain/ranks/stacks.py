@@ -1,7 +1,7 @@
-"""Where another process stands: its Python stacks, its last collectives, what the system knows.
+"""Where another process stands: its Python stacks, and what the system knows of it.
 
 A rank lets Python's faulthandler answer a signal. That works while the rank is blocked in C code,
-spins, or holds the interpreter. A thread answers for its collectives.
+spins, or holds the interpreter.
 """
 
 from __future__ import annotations
@@ -12,23 +12,16 @@ import os
 import re
 import signal
 import sysconfig
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-from rltrain.files.disk import whole
 
 _STACKS = signal.SIGRTMIN + 5
 """The signal that asks for them. Schedulers and libraries use the named ones."""
 
 _STACKS_TIMEOUT = 3.0
 """Seconds in which a process writes them."""
-
-_COLLECTIVES_TIMEOUT, _LISTENING = 2.0, 0.5
-"""Seconds in which ranks answer for their last collectives, and after which they look for the
-question again."""
 
 _FRAME = re.compile(r'  File "(.*)", line (\d+) in (.*)')
 
@@ -144,54 +137,3 @@ def main_thread(text: str, thread: int) -> tuple[Frame, ...]:
         if head is not None and int(head[1], 16) == thread:
             return tuple(Frame(f[1], int(f[2]), f[3]) for f in _FRAME.finditer(block))
     return ()
-
-
-@contextlib.contextmanager
-def describing(pulse: Path, describe: Callable[[], str]) -> Iterator[None]:
-    """Let `describe` say, in a thread, what this rank's last collectives were, when asked.
-
-    `pulse` is the file with the rank's pulse.
-    """
-    over = threading.Event()
-
-    def answer() -> None:
-        while not over.wait(_LISTENING):
-            with contextlib.suppress(OSError):  # No one asks; or the folder is gone.
-                _asked(pulse).unlink()
-                try:
-                    text = describe()
-                except Exception as error:
-                    text = f"They could not be read: {type(error).__name__}: {error}"
-                with whole(_answer(pulse)) as partial:
-                    partial.write_text(text)
-
-    threading.Thread(target=answer, name="rltrain-answers", daemon=True).start()
-    try:
-        yield
-    finally:
-        over.set()
-
-
-def last_collectives(pulses: Mapping[int, Path]) -> dict[int, str]:
-    """Ask ranks for their last collectives, and return what those say that answer in time.
-
-    One that is stopped, or holds the interpreter, does not.
-    """
-    for pulse in pulses.values():
-        _answer(pulse).unlink(missing_ok=True)
-        _asked(pulse).touch()
-    answers = [_answer(pulse) for pulse in pulses.values()]
-    deadline = time.monotonic() + _COLLECTIVES_TIMEOUT
-    while time.monotonic() < deadline and not all(path.exists() for path in answers):
-        time.sleep(0.02)
-    found = zip(pulses, answers, strict=True)
-    texts = {rank: path.read_text() for rank, path in found if path.exists()}
-    return {rank: text for rank, text in texts.items() if text}
-
-
-def _asked(pulse: Path) -> Path:
-    return pulse.with_suffix(".ask")
-
-
-def _answer(pulse: Path) -> Path:
-    return pulse.with_suffix(".collectives")

@@ -39,8 +39,6 @@ class RankState:
     """What its main thread executes, the innermost line first; empty if it did not answer."""
     stacks: str = ""
     """What all of its threads execute, as faulthandler writes it."""
-    collectives: str = ""
-    """What its backend remembers of its last collectives."""
 
     @property
     def is_debugged(self) -> bool:
@@ -145,9 +143,7 @@ def _keep(states: list[RankState], head: str, path: Path) -> list[str]:
         return []  # There is no run folder yet.
     file, texts = log.with_name("hang.txt"), []
     for state in states:
-        said = f"\nIts last collectives:\n{state.collectives}\n" if state.collectives else ""
-        stood = state.stacks or "It did not answer."
-        texts.append(f"== rank {state.rank}\n\n{stood}\n{said}")
+        texts.append(f"== rank {state.rank}\n\n{state.stacks or 'It did not answer.'}\n")
     try:
         with file.open("a") as out:
             out.write("\n".join([time.strftime("%Y-%m-%d %H:%M:%S"), head, "", *texts, ""]))

@@ -27,10 +27,6 @@ if TYPE_CHECKING:
 class RankSession(TrainingSession):
     """Takes a rank's session through its run."""
 
-    def describe_collectives(self) -> str:
-        """Return what the backend remembers of this rank's last collectives, or ""."""
-        return self._plugins.hook.rltrain_describe_collectives(session=self) or ""
-
     def run(
         self,
         on_run_folder: Callable[[RunFolder], None] = lambda folder: None,

@@ -32,7 +32,7 @@ from rltrain.ranks.machine import bind_cores, keep_freed_memory
 from rltrain.ranks.pulse import pulse_file
 from rltrain.ranks.reports import log_path, make_report, write_report
 from rltrain.ranks.signals import OF_SCHEDULERS, ending_when_asked
-from rltrain.ranks.stacks import answering, describing, stack_file
+from rltrain.ranks.stacks import answering, stack_file
 from rltrain.ranks.world import export_rank_env, rank_from_env
 from rltrain.run.session import RankSession
 from rltrain.specs import LauncherSpec, LibrarySpec, WriterSpec
@@ -108,7 +108,6 @@ def train(
             watched.enter_context(log.echoed(world.rank))
         watched.enter_context(answering(stack_file(pulse)))
         session = make_session(config, world, discover(config.no_plugins))
-        watched.enter_context(describing(pulse, session.describe_collectives))
         session.pulse.share(pulse)
         session.recorder.requests.read_from(reports, log.has_launcher)
         try:

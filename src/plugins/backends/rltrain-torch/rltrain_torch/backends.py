@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
-import pickle
-import time
 from collections.abc import Callable, Generator, Mapping
 from typing import Any
 
 import torch
-import torch._C._distributed_c10d as c10d
 import torch.distributed as dist
 
-import rltrain
 from rltrain import hookimpl
 from rltrain.config import Placement
 from rltrain.errors import RltrainError
@@ -28,11 +24,6 @@ from rltrain_torch.optimizers import fingerprints
 from rltrain_torch.threads import add_for, begin_with_few, share_cores
 
 __all__ = ["GlooBackend", "NcclBackend", "TorchBackend"]
-
-_SHOWN_COLLECTIVES = 20
-_NOT_THE_CALLER = tuple(
-    os.path.dirname(file) + os.sep for file in (torch.__file__, rltrain.__file__, __file__)
-)
 
 
 class TorchBackend:
@@ -70,18 +61,6 @@ class TorchBackend:
         session.watch(role, lambda: {**_fingerprints(model), **answers()})
         add_for(session, model)
         return model
-
-    @hookimpl
-    def rltrain_describe_collectives(self) -> str:
-        """Return what torch's flight recorder has of the last collectives, the last one last.
-
-        It has NCCL's, and in newer versions of torch gloo's. Its functions are not public.
-        """
-        dumps = (getattr(c10d, name, None) for name in ("_dump_fr_trace", "_dump_nccl_trace"))
-        found = [pickle.loads(dump()) for dump in dumps if dump is not None]
-        entries = [entry for each in found for entry in each.get("entries", ())]
-        entries.sort(key=lambda entry: entry["time_created_ns"])
-        return "\n".join(map(_line, entries[-_SHOWN_COLLECTIVES:]))
 
     @hookimpl(wrapper=True)
     def rltrain_make_env(self, session: Session) -> Generator[None, Any, Any]:
@@ -183,14 +162,3 @@ def _broadcast_state(session: Session, model: torch.nn.Module) -> None:
 
 def _fingerprints(model: torch.nn.Module) -> Mapping[str, Any]:
     return fingerprints(itertools.chain(model.named_parameters(), model.named_buffers()))
-
-
-def _line(entry: Mapping[str, Any]) -> str:
-    seconds = time.time() - entry["time_created_ns"] / 1e9
-    completed = entry["retired"] or entry["state"] == "completed"
-    frames = (f for f in entry.get("frames", ()) if not f["filename"].startswith(_NOT_THE_CALLER))
-    at = next((f", at {f['filename']}:{f['line']} in {f['name']}" for f in frames), "")
-    return (
-        f"  {entry['collective_seq_id']}: {entry['profiling_name']} {entry['input_sizes']}, begun "
-        f"{seconds:.1f} s ago, {'completed' if completed else 'not completed'}{at}"
-    )
