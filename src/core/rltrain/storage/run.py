@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -160,7 +161,7 @@ class Run:
                     f"passing over {name!a}: it leads out of {folder}. If it is yours, or you "
                     "trust who wrote it, add --trust."
                 )
-            elif path.is_file():
+            elif os.path.isfile(path):
                 yield Checkpoint(path, self._trusted, iterations[name])
             else:
                 self._warn(f"passing over {path}: it {no_file(path, 'was renamed or removed')}.")
