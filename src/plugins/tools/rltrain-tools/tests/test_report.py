@@ -346,6 +346,7 @@ def empty(path, error=None):
         ("failed", "it failed before its first iteration: ValueError: no"),
         ("damaged", "metrics.jsonl: is damaged (ValueError: no line says what the run is)"),
         ("odd", "metrics.jsonl: is damaged (TypeError"),
+        ("text", "text: a file holds a value that rltrain does not write (TypeError"),
         ("a" * 300, "is not there"),
     ],
 )
@@ -355,9 +356,14 @@ def test_bad_input_is_refused_with_the_reason(tmp_path, capsys, monkeypatch, nam
     make_run(tmp_path / "parent" / "task" / "run")
     empty(tmp_path / "empty")
     empty(tmp_path / "failed", error="ValueError: no\nmore")
-    for bad, line in (("damaged", '{"record"'), ("odd", '{"record": "scalars"}')):
+    scalars = '{"record": "scalars", "iteration": 1, "values": {"loss": "low"}, "frames": "many"}'
+    for bad, line in (
+        ("damaged", '{"record"'),
+        ("odd", '{"record": "scalars"}'),
+        ("text", scalars),
+    ):
         path = make_run(tmp_path / bad) / "metrics.jsonl"
-        text = path.read_text() if bad == "odd" else ""
+        text = "" if bad == "damaged" else path.read_text()
         path.write_text(f"{text}{line}\n")
     assert main(["report", name]) == 2
     assert said in capsys.readouterr().err
