@@ -184,12 +184,12 @@ def check_refusals(draft: Draft) -> Draft:
     observers = [registry.get(ObserverSpec, name) for name in config.observers]
     suite = draft.suite
     for observer in [each for each in observers if each.renders]:
-        reason = suite.cannot_draw and suite.cannot_draw(task)
+        given = f"{flag('observers')} {observer.name}"
         if not suite.renders:
-            reason = f"the suite {suite.name} does not render its environments"
-        if reason:
-            given = f"{flag('observers')} {observer.name}"
-            raise UsageError(f"{given}: {reason}. Install what is missing, or leave it out.")
+            text = f"the suite {suite.name} does not render its environments. Leave it out."
+            raise UsageError(f"{given}: {text}")
+        if suite.cannot_draw is not None and (reason := suite.cannot_draw(task)):
+            raise UsageError(f"{given}: {reason}. Install it, or leave it out.")
     for refusal in (*draft.library.refuses, *(x for each in observers for x in each.refuses)):
         if refusal.applies(config, task):
             value = get_dotted(config.agent, refusal.option, None) if refusal.option else None

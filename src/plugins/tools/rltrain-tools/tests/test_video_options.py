@@ -55,8 +55,8 @@ def test_flags_of_isaac_lab_and_mjlab_choose_the_observer(
 
 
 def test_a_wrong_length_is_refused(capsys):
-    assert main(["--video-length", "long"]) == 2
-    assert "--video-length: invalid int value: 'long'" in capsys.readouterr().err
+    assert main(["--video", "--video-length", "long", "--dry-run"]) == 2
+    assert "video.length=long: must be int" in capsys.readouterr().err
 
 
 # In the plan
