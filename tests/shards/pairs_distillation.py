@@ -105,11 +105,14 @@ CLASHES = (
         {"observations": IMAGES, "teacher": ("recurrent",)}, "MLPModel and RNNModel read vectors"
     ),
     Clash(
-        {"observations": ONLY_IMAGES, "student normalizes": ("yes",)}, "a model reads images only"
+        {"observations": ONLY_IMAGES, "student normalizes": ("yes",)},
+        "reads images only",
+        once_made=True,
     ),
     Clash(
         {"observations": ("images of bytes",), "teacher": ("normalizes",)},
-        "a model reads images only",
+        "reads images only",
+        once_made=True,
     ),
 )
 

@@ -206,11 +206,13 @@ CLASHES = (
     ),
     Clash(
         {"observations": ONLY_IMAGES, "actor normalizes": ("yes",)},
-        "a model reads images only",
+        "reads images only",
+        once_made=True,
     ),
     Clash(
         {"observations": ONLY_IMAGES[:2], "critic normalizes": ("yes",)},
-        "a model reads images only",
+        "reads images only",
+        once_made=True,
     ),
 )
 
