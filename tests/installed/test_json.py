@@ -16,6 +16,7 @@ from rltrain.cli import main
 from rltrain.commands import command_of, commands, make_parser
 
 CALLS = {
+    "check": [["rltrain"]],
     "doctor": [["--no-ranks"]],
     "evaluate": [["RUN", "--all-checkpoints", "--episodes", "4", "--num-envs", "2"], ["RUN"]],
     "plugins": [[], ["console"], ["rltrain", "--check"]],

@@ -137,6 +137,7 @@ def check_checkpoint(
         if os.path.isfile(os.path.normpath(f"{path}/../../{INDEX}")):
             instead = " A run with --keep removes older ones: type the command again, or name one."
         raise UsageError(f"--checkpoint {path}: {no_file(path)}.{instead}")
+    state = checkpoint.state  # Refuses a damaged file before its library reads it.
     # The launcher imports no framework, and a rank that joins may have to join first.
     joins_first = registry.get(BackendSpec, config.backend).joins_first
     in_child = config.distributed and (world is None or joins_first)
@@ -156,7 +157,7 @@ def check_checkpoint(
                 f"--checkpoint {path}: this is not a checkpoint of {library.name}: it lacks "
                 f"{', '.join(missing)}.{hint}"
             )
-    before = checkpoint.state["circumstances"].get("framework") if checkpoint.state else None
+    before = state["circumstances"].get("framework") if state else None
     if before not in (None, config.framework):
         shown = one_line(str(before))[:_SHOWN]
         raise UsageError(

@@ -49,10 +49,10 @@ def test_the_words_are_those_of_the_installed_version():
     assert "GaussianDistribution" in distributions
     assert all(issubclass(getattr(rsl_rl.modules, x), object) for x in distributions)
     assert found["actor.distribution_cfg.std_type"].allowed == {"scalar", "log"}
-    assert found["policy.noise_std_type"].known == {"scalar", "log"}
-    assert found["algorithm.schedule"].known == {"adaptive", "fixed"}
-    assert found["algorithm.loss_type"].known == {"mse", "huber"}
-    assert found["actor.rnn_type"].known == {"lstm", "gru"}
+    assert found["policy.noise_std_type"].allowed == {"scalar", "log"}
+    assert found["algorithm.schedule"].allowed == {"adaptive", "fixed"}
+    assert found["algorithm.loss_type"].allowed == {"mse", "huber"}
+    assert found["actor.rnn_type"].allowed == {"lstm", "gru"}
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from rltrain.metrics.environment import CountedEnv
 from rltrain.records import Record, Scalars
 from rltrain.run.group import SingleProcess
+from rltrain.run.plugin_session import TrainingSession
 from rltrain.seeding import SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.testing import make_config
@@ -165,6 +166,8 @@ class FakeSession:
         if self.world.is_root:
             self.run_folder.write_atomically(f"checkpoints/{name}", save)
             self.saved.append((name, iteration))
+
+    end_iteration = TrainingSession.end_iteration
 
     def result(self) -> TrainResult:
         return TrainResult(len(self.records), self.env.episodes.steps, None, None, "")

@@ -12,7 +12,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_origin, get_type_hints
 
 from rltrain.data import parse_json
 from rltrain.runs import read_text
@@ -79,5 +79,15 @@ def read_evaluations(run: Path) -> list[Evaluated]:
         with contextlib.suppress(ValueError, LookupError, TypeError):
             read = parse_json(line)
             given = {name: read[name] for name in names if name in read}
+            _check_types(given)
             found.append(Evaluated(**given))
     return found
+
+
+def _check_types(given: Mapping[str, Any]) -> None:
+    """Refuse values that no evaluation has: anyone may have written the file."""
+    for name, kind in get_type_hints(Evaluated).items():
+        kinds = [get_origin(each) or each for each in (get_args(kind) or (kind,))]
+        kinds = [list] if get_origin(kind) is tuple else [*kinds, *[int] * (float in kinds)]
+        if name in given and not isinstance(given[name], tuple(kinds)):
+            raise TypeError(name)

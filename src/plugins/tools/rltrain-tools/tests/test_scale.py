@@ -77,7 +77,7 @@ def test_a_node_is_filled_before_the_next(plan):
         (("--total-envs", "6"), {"mode": "strong"}, "--ranks 4: --total-envs 6: cannot be divided"),
         (("--algorithm", "sac"), {}, "--ranks 2: sac on several ranks"),
         (("--nnodes", "2"), {}, "needs a launcher that starts all of them"),
-        (("--nnodes", "1:2"), {}, "--nnodes 1:2: give one number"),
+        (("--nnodes", "1:2"), {}, "--nnodes 1:2: must be a whole number"),
         (("--nnodes", "2"), {"ranks": (2, 3, 4)}, "--ranks 3: cannot be divided over 2 nodes of 2"),
         (("agent.learn.iterations=null",), {}, "Give --max-iterations N or --target-return R."),
         (("--backend", "stub_gpu"), {}, "--ranks 4: --nproc-per-node 4: only 2 GPU(s), and ranks"),

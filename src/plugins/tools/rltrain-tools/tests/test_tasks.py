@@ -101,7 +101,7 @@ def test_tasks_as_json(cli, site):
 
 def test_tasks_of_all_suites_are_listed(cli, site, monkeypatch):
     site.install("seen-suite", TASKS)
-    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-stub,seen-suite,rltrain-play")
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-stub,seen-suite,rltrain-tools")
     _status, out, _err = cli("tasks")
     assert {line.split()[0] for line in out.splitlines() if "v0" in line} >= {"seen", "stubs"}
 
