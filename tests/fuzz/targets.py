@@ -291,6 +291,7 @@ TARGETS = {
         _read_index,
     ),
     "metrics": Target(lambda: _part_of_run(METRICS), _read_metrics),
+    "metrics in a report": Target(lambda: _part_of_run(METRICS), _report(METRICS)),
     "manifests in a report": Target(
         lambda: _part_of_run("manifest.json"), _report("manifest.json")
     ),

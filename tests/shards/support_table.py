@@ -40,7 +40,8 @@ and match one rank as closely as the lines of the first table do in float32.
 
 Some combinations cannot be compared with one rank: their mini-batches end within an environment's
 rollout, differ in size, or differ in number for the critic; or the result depends on rounding
-(random numbers drawn by rejection, half precision). There the ranks must end equal to the last bit.
+(random numbers sampled by rejection, half precision). There the ranks must end equal, to the last
+bit.
 
 Combinations that cannot work are refused before any rank starts, or, if this depends on the
 environments, once those are made. Each such pair of values is a test too.

@@ -14,7 +14,6 @@ from rltrain.plan.draft import Plan
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry
 from rltrain.ranks.logs import RankLog
-from rltrain.run.start import apply_saved_variables
 from rltrain.run.worker import carry_out
 from rltrain.specs import BackendSpec
 from rltrain.types import ProcessGroup, World
@@ -39,7 +38,6 @@ def on_ranks(plan: Plan, work: Callable[[RunConfig, World, RankLog], T | None]) 
         UsageError: a rank refused the options.
         RankFailed: a rank failed.
     """
-    apply_saved_variables(plan.config, plan.world)
     return on_placement(plan.config, plan.world, plan.registry, work)
 
 

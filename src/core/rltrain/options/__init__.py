@@ -11,7 +11,6 @@ from rltrain.files.secrets import hide, hide_in_text, hide_words
 from rltrain.files.yaml import load_yaml
 from rltrain.options.agent import default_options, nested_env, resolve_env
 from rltrain.options.run import RunOptions
-from rltrain.options.user_config import saved_variables, unset, user_config_file
 
 __all__ = [
     "DEFAULT_TASK",
@@ -31,9 +30,6 @@ __all__ = [
     "nested_env",
     "overlaid",
     "resolve_env",
-    "saved_variables",
     "scoped",
     "set_dotted",
-    "unset",
-    "user_config_file",
 ]

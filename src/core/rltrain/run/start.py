@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from rltrain.config import Placement, RunConfig
+from rltrain.config import RunConfig
 from rltrain.errors import EndedBySignal, PluginError, UsageError
 from rltrain.options.run import RunOptions
-from rltrain.options.user_config import saved_variables, unset, user_config_file
 from rltrain.placement.telling import telling_others
 from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
@@ -33,7 +32,7 @@ from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.seeding import generators_kept
 from rltrain.run.worker import carry_out, launcher_of, train
 from rltrain.terminal import note
-from rltrain.types import TrainResult, World
+from rltrain.types import TrainResult
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -86,7 +85,6 @@ def _start(plan: Plan, config: RunConfig) -> TrainResult:
     if plan.starts_nodes:
         of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd(), tuple(sys.path))
         return launcher_of(config, plan.registry).launch(config, of_node)
-    apply_saved_variables(config, plan.world)
     if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
         wait_for_host(config.master_addr, config.join_timeout)
     if plan.world is None:
@@ -142,14 +140,3 @@ def _of_every_node(plan: Plan) -> dict[str, Any]:
     config = plan.config
     plugins = {name: given for name, given in config.plugins.items() if name != config.launcher}
     return {**options, "plugins": plugins, "checkpoint": config.checkpoint}
-
-
-def apply_saved_variables(placement: Placement, world: World | None) -> None:
-    """Set and print the variables that `rltrain doctor --fix` saved for the backend."""
-    if not placement.distributed:
-        return
-    variables = unset(saved_variables(placement.backend), os.environ)
-    os.environ.update(variables)
-    if variables and (world is None or world.is_root):
-        settings = " ".join(f"{name}={value}" for name, value in variables.items())
-        print(f"with {settings}, saved for {placement.backend} in {user_config_file()}", flush=True)

@@ -13,7 +13,7 @@ from rltrain import __version__
 from rltrain.commands import print_json
 from rltrain.config import Placement
 from rltrain.errors import RltrainError, UsageError, suggest
-from rltrain.options import RunOptions, saved_variables
+from rltrain.options import RunOptions
 from rltrain.plugins import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
 from rltrain.types import World
@@ -58,7 +58,7 @@ def checkup(options: Mapping[str, Any], own: DoctorOptions) -> int:
     }
     if not own.no_ranks and placement is not None and not isinstance(placed, Exception):
         where = placement, placed, registry, environ
-        checks["Ranks"] = lambda: ranks(*where, own.timeout, own.fix, report)
+        checks["Ranks"] = lambda: ranks(*where, own.timeout, report)
     sections: dict[str, list[Finding]] = {}
     for title, check in checks.items():
         sections[title] = run_check(title, check)
@@ -103,7 +103,6 @@ def _place(requested: RunOptions, registry: Registry) -> tuple[Placement | None,
         placement, world = place_run(requested, registry, os.environ)
     except RltrainError as error:
         return None, error
-    saved_variables(placement.backend)  # A mistake in the user's file is reported at once.
     few = placement.nproc_per_node == 1 and requested.nproc_per_node is None
     if world is None and few and placement.device_kind == "cpu":
         # The default for one core is one rank, which has no peer to talk to.

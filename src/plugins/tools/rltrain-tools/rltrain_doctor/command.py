@@ -16,9 +16,6 @@ class DoctorOptions:
     """The command's own options."""
 
     json: bool = OWN.switch(Scope.COMMAND, "print one JSON object")
-    fix: bool = OWN.switch(
-        Scope.COMMAND, "if NCCL fails, save variables with which it works, for later runs"
-    )
     no_ranks: bool = OWN.switch(Scope.COMMAND, "start no ranks")
     timeout: int = OWN.number(
         90, Scope.COMMAND, "time limit for each start of ranks, in seconds", 1, metavar="S"
@@ -30,7 +27,6 @@ class DoctorCommand:
 
     Examples:
       rltrain doctor
-      rltrain doctor --fix                        save what NCCL needs here, for later runs
       rltrain doctor --framework jax --nproc-per-node 4
       rltrain doctor --nnodes 2 --node-rank 0 --master-addr HOST    on each node, with its number
       torchrun --nproc_per_node 2 -m rltrain doctor                 the ranks of a launcher

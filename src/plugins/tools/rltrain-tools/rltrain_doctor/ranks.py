@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import collections
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 
 from rltrain.config import Placement
-from rltrain.errors import UsageError
-from rltrain.launch import whole
-from rltrain.options import load_yaml, saved_variables, unset, user_config_file
 from rltrain.plugins import Registry
 from rltrain.types import World
 from rltrain_doctor.child import Outcome, try_ranks
 from rltrain_doctor.findings import Finding, Level, ok, problem, warning
 from rltrain_doctor.versions import remedies
-
-_HEAD = """\
-# Applied to every run of rltrain, by backend. A variable that the environment sets already keeps
-# its value. `rltrain doctor --fix` writes this file; change it or delete it as you like.
-"""
 
 
 def ranks(
@@ -28,13 +19,11 @@ def ranks(
     registry: Registry,
     environ: Mapping[str, str],
     timeout: float,
-    fix: bool,
     report: Callable[[str], None],
 ) -> Iterator[Finding]:
     """Start the ranks, or join them as `world`. If that fails, search for variables that help.
 
-    Those that the environment sets are not changed. Each attempt has `timeout` seconds. What helps
-    is saved for this user's later runs if `fix`.
+    Those that the environment sets are not changed. Each attempt has `timeout` seconds.
     """
 
     def attempt(variables: Mapping[str, str]) -> Outcome:
@@ -43,49 +32,36 @@ def ranks(
         report(f"{what}{how}, on {placement.backend}, for at most {timeout:g} s ...")
         return try_ranks(placement, world, variables, timeout)
 
-    first = attempt(unset(saved_variables(placement.backend, environ), environ))
+    first = attempt({})
     if first.works:
         yield from _measured(placement, first, joined=world is not None)
-        if fix:
-            yield ok("fallback", "there is nothing to fix: the ranks can communicate")
         return
-    free = (unset(each, environ) for each in remedies(registry, placement.backend))
+    free = (
+        {name: value for name, value in each.items() if name not in environ}
+        for each in remedies(registry, placement.backend)
+    )
     sets = [each for each in free if each]
     if placement.nnodes > 1 or (world is not None and world.world_size > 1):
         yield _failed(placement, first, "problem", sets)
         return
     tried = [first]
-    for variables in ({}, *sets) if sets and not first.refused else ():
+    for variables in sets if not first.refused else ():
         if not tried[-1].works and variables not in [each.variables for each in tried]:
             tried.append(attempt(variables))
     last = tried[-1]
-    yield _failed(placement, first, "warning" if fix and last.works else "problem")
+    yield _failed(placement, first, "problem")
     for outcome in tried[1:]:
         if not outcome.works:
             text = f"{_words(outcome.variables)}: {_headline(outcome)}"
             yield ok("tried", text, **_data(outcome))
     if last.works:
-        yield _helped(placement.backend, last.variables, fix, environ)
+        what, data = _words(last.variables), {"variables": dict(last.variables)}
+        hint = f"For all of your runs, in your shell's profile or the job's script: export {what}"
+        yield warning("fallback", f"{what} works", hint, **data)
         yield from _measured(placement, last, joined=False)
     elif len(tried) > 1:
         text = "none of the usual workarounds helps"
         yield problem("tried", text, "rltrain doctor --json has the full output of the ranks.")
-
-
-def save_variables(backend: str, variables: Mapping[str, str], environ: Mapping[str, str]) -> Path:
-    """Save a backend's variables, replacing those saved before, and return the file's path."""
-    import yaml
-
-    file = user_config_file(environ)
-    saved_variables(backend, environ)  # Do not overwrite a file that cannot be read.
-    content = load_yaml(str(file), "The file") if file.is_file() else {}
-    content["environment"] = {**(content.get("environment") or {}), backend: dict(variables)}
-    try:
-        with whole(file) as partial:
-            partial.write_text(_HEAD + yaml.safe_dump(content, sort_keys=False))
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be written: {error.strerror}.") from error
-    return file
 
 
 def _failed(
@@ -103,19 +79,6 @@ def _failed(
         hints.append(f"Try on every node, one after the other: {each}.")
     text = f"{placement.backend}{with_}: {_headline(outcome)}"
     return Finding(level, name, text, " ".join(hints), _data(outcome))
-
-
-def _helped(
-    backend: str, variables: Mapping[str, str], fix: bool, environ: Mapping[str, str]
-) -> Finding:
-    what = _words(variables) if variables else "without the saved variables, it"
-    data = {"variables": dict(variables)}
-    if fix:
-        file = save_variables(backend, variables, environ)
-        return ok("fallback", f"{what} works; saved in {file} for later runs", **data)
-    hint = f"rltrain doctor --fix saves it in {user_config_file(environ)}, for all of your runs"
-    hint += f"; or: export {what}." if variables else "."
-    return warning("fallback", f"{what} works", hint, **data)
 
 
 def _measured(placement: Placement, outcome: Outcome, joined: bool) -> Iterator[Finding]:

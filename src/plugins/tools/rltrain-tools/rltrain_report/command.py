@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rltrain.commands import add_flags, read_flags
-from rltrain.errors import UsageError, in_a_line
 from rltrain.options import Group, RunOptions, Scope
 
 OWN = Group("options")
@@ -67,15 +66,7 @@ class ReportCommand:
             folder = runs[0].path / "report" if len(runs) == 1 else new_folder("report")
             if len(runs) == 1:
                 check_inside(runs[0].path, folder, False, "Name another folder with --output")
-        try:
-            page = report_page(runs)
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            names = ", ".join(str(run.path) for run in runs)
-            raise UsageError(
-                f"{names}: a file holds a value that rltrain does not write "
-                f"({in_a_line(error):.200}). Name one run after the other to find it."
-            ) from error
-        print_written(write_page(page, folder, "report.html"))
+        print_written(write_page(report_page(runs), folder, "report.html"))
         return 0
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from rltrain.errors import UsageError, in_a_line
 from rltrain.records import Scalars
 from rltrain.runs import Run
 from rltrain_report.facts import (
@@ -33,7 +34,17 @@ _MOST = 60
 
 
 def report_page(runs: Sequence[Run]) -> Page:
-    """Return the report of runs that have recorded something."""
+    """Return the report of runs that have recorded something, whatever their files hold."""
+    try:
+        return _page(runs)
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise UsageError(
+            f"{', '.join(str(run.path) for run in runs)}: a file holds a value that rltrain does "
+            f"not write ({in_a_line(error):.200}). Leave that run out."
+        ) from error
+
+
+def _page(runs: Sequence[Run]) -> Page:
     tasks = list(dict.fromkeys(run.metrics.started.task for run in runs))
     groups = {
         task: grouped([run for run in runs if run.metrics.started.task == task]) for task in tasks

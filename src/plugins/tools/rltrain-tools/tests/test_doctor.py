@@ -14,13 +14,12 @@ import flaky_plugin
 import pytest
 
 from rltrain.cli.main import main
-from rltrain.options import user_config
 from rltrain.plugins.registry import discover
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 from rltrain_doctor import ranks as ranks_module
 from rltrain_doctor.child import Outcome, measure
-from rltrain_doctor.ranks import ranks, save_variables
+from rltrain_doctor.ranks import ranks
 from rltrain_doctor.versions import remedies
 
 CONFIG = make_config(
@@ -72,10 +71,10 @@ class Tries:
 def check(flaky, monkeypatch):
     """Return the findings of a check whose tries have planted results."""
 
-    def run(tries, environ=None, config=CONFIG, world=None, fix=False):
+    def run(tries, environ=None, config=CONFIG, world=None):
         monkeypatch.setattr(ranks_module, "try_ranks", tries)
         environ = os.environ if environ is None else {**os.environ, **environ}
-        return list(ranks(config, world, discover(), environ, 9.0, fix, lambda text: None))
+        return list(ranks(config, world, discover(), environ, 9.0, lambda text: None))
 
     return run
 
@@ -92,12 +91,6 @@ def test_working_ranks_are_reported_with_their_measurements(check):
         ("ok", name) for name in ("ranks", "all-reduce", "latency", "bandwidth")
     ]
     assert found[3].text == "2.10 GB/s: 4 MiB in 2.00 ms"
-
-
-def test_there_may_be_nothing_to_fix(check):
-    found = check(Tries({}), fix=True)
-    assert "nothing to fix" in found[-1].text
-    assert not user_config.user_config_file().exists()
 
 
 def test_both_frameworks_that_use_nccl_try_the_same_remedies():
@@ -119,31 +112,7 @@ def test_the_first_working_fallback_is_reported_and_no_other_is_tried(check):
     assert levels(found)[:3] == [("problem", "ranks"), ("ok", "tried"), ("warning", "fallback")]
     assert found[0].text == "raises: RuntimeError: no way"
     assert found[2].text == "FLAKY_SECOND=1 works"
-    assert "rltrain doctor --fix saves it" in found[2].hint
     assert "export FLAKY_SECOND=1" in found[2].hint
-    assert not user_config.user_config_file().exists()
-
-
-def test_fix_saves_the_fallback_and_later_checks_use_it(check):
-    found = check(Tries(SECOND), fix=True)
-    assert "problem" not in [finding.level for finding in found]
-    assert user_config.saved_variables("raises") == SECOND
-    later = Tries(SECOND)
-    assert "with FLAKY_SECOND=1" in check(later)[0].text
-    assert later.seen == [SECOND]
-
-
-def test_a_saved_fallback_that_no_longer_helps_is_replaced(check):
-    save_variables("raises", SECOND, os.environ)
-    tries = Tries(THIRD)
-    check(tries, fix=True)
-    assert tries.seen == [SECOND, {}, FIRST, THIRD]
-    assert user_config.saved_variables("raises") == THIRD
-    tries = Tries({})
-    found = check(tries, fix=True)
-    assert tries.seen == [THIRD, {}]
-    assert "without the saved variables, it works" in str(found)
-    assert user_config.saved_variables("raises") == {}
 
 
 def test_variables_set_by_the_user_are_not_varied(check):
@@ -203,14 +172,11 @@ def doctor(flaky, capsys):
 
 @pytest.mark.slow
 def test_a_backend_that_fails_until_a_variable_is_set(doctor):
-    status, sections = doctor("--backend", "raises", "--fix")
-    assert status == 0
+    status, sections = doctor("--backend", "raises")
+    assert status == 1
     assert sections["ranks"][0]["text"] == "raises: RuntimeError: the transport is broken"
     assert "Traceback" in sections["ranks"][0]["error"]
-    assert user_config.saved_variables("raises") == SECOND
-    status, sections = doctor("--backend", "raises")
-    assert status == 0
-    assert sections["ranks"][0]["variables"] == SECOND
+    assert sections["ranks"][2]["variables"] == SECOND
 
 
 def living(folder: Path) -> list[int]:
@@ -341,11 +307,3 @@ def test_the_first_rank_of_each_node_prints_also_if_all_are_local_rank_0(
         monkeypatch.setenv(name, str(value))
     main([*WORDS, "--backend", "raises", "--json"])
     assert capsys.readouterr().out.count('"sections"') == pages
-
-
-def test_a_broken_user_config_is_refused(flaky, capsys):
-    file = user_config.user_config_file()
-    file.parent.mkdir(parents=True)
-    file.write_text("environment: 3\n")
-    assert main([*WORDS, "--backend", "raises"]) == 2
-    assert str(file) in capsys.readouterr().err
