@@ -7,7 +7,7 @@ makes one object each, and calls the run hooks that they implement with `@rltrai
 An implementation may leave out arguments that it does not need; `session` is always this rank's
 side of the run. An observer wraps any hook with `@hookimpl(wrapper=True)`. `rltrain.specs.KINDS`
 says which hooks each kind must implement. Of hooks that return something, the first result that is
-not None counts, unless every plugin's is called. `rltrain new` writes an example of each kind.
+not None counts, unless every plugin's is called.
 """
 
 from __future__ import annotations
@@ -48,6 +48,13 @@ class DeclarationHooks(Protocol):
 
         Importing the plugin's module and calling this must import neither torch nor jax nor the
         library that is adapted: classes are named by import strings.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_provides():
+                return [WriterSpec(name="csv", factory="my_plugin.csv:CsvWriter")]
+            ```
         """
 
     @hookspec
@@ -55,11 +62,27 @@ class DeclarationHooks(Protocol):
         """Return what users of another program type, and what it is here.
 
         Also asked of a plugin whose library is not installed, or not in a supported version.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_dialect():
+                rows = [("tracker", "trackers are writers.", "Give --writer NAME.")]
+                return Dialect(program="pocketrl", refuses=refusals(rows))
+            ```
         """
 
     @hookspec
     def rltrain_checkup(self) -> Checkup:
-        """Return what is wrong on this machine, and what may help: for `rltrain doctor`."""
+        """Return what is wrong on this machine, and what may help: for `rltrain doctor`.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_checkup():
+                return Checkup(remedies={"pocket": [{"POCKET_SOCKETS_ONLY": "1"}]})
+            ```
+        """
 
 
 class RunHooks(Protocol):
@@ -76,6 +99,13 @@ class RunHooks(Protocol):
         Called once on every rank of a run started with `--distributed`, before anything else.
         Nothing else makes the group: a library adapter keeps its library from doing it again.
         `world` is this rank's place, its device included; `config` is where the run runs.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_init_distributed(self, world):
+                return TorchProcessGroup("gloo", world)
+            ```
         """
 
     @hookspec
@@ -86,6 +116,13 @@ class RunHooks(Protocol):
         before the environments are made, `model` (the same on all ranks) before the models are, and
         `learner` (by global rank) when the library's adapter says that its constructors are done.
         `seed` is 0 to 2**31 - 1.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_seed(self, seed):
+                torch.manual_seed(seed)
+            ```
         """
 
     @hookspec(firstresult=True)
@@ -102,6 +139,13 @@ class RunHooks(Protocol):
 
         Raises:
             UsageError: what only a made environment shows is wrong with the options.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_make_env(self, session):
+                return MyVectorEnv(session.config.num_envs, device=session.world.device)
+            ```
         """
 
     @hookspec(firstresult=True)
@@ -116,6 +160,15 @@ class RunHooks(Protocol):
             An object with the same interface, normally the same object, with rank 0's state,
             registered with the divergence check (`session.watch`). jax's arrays never change: of
             a pytree, the library's adapter registers what a step leaves.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_wrap_model(self, session, model, role):
+                for tensor in model.state_dict().values():
+                    tensor.copy_(session.group.broadcast(tensor))
+                return model
+            ```
         """
 
     @hookspec(firstresult=True)
@@ -127,6 +180,14 @@ class RunHooks(Protocol):
         are averaged in the same call, such as a KL divergence or a count: a sync that rounds or
         clips gradients must not do so with these. The object that it returns is called in every
         optimization step, without a hook between.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_gradient_sync(self, session, parameters):
+                mean = session.group.all_reduce
+                return lambda gradients: [mean(g, "mean") for g in gradients]
+            ```
         """
 
     @hookspec(firstresult=True)
@@ -137,6 +198,20 @@ class RunHooks(Protocol):
         `session.seed("learner")` after the library's constructors, wraps every model, asks for a
         gradient sync for every optimizer, calls `session.record(Scalars(...))` once an iteration,
         and returns `session.result()`.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_train(self, session):
+                agent = Agent(session.env, **session.config.agent)
+                session.wrap_model(agent.policy, "policy")
+                session.seed("learner")
+                for iteration in range(1, session.config.max_iterations + 1):
+                    session.record(Scalars(iteration, agent.learn()))
+                    if session.should_stop:
+                        break
+                return session.result()
+            ```
         """
 
     @hookspec(firstresult=True)
@@ -151,6 +226,15 @@ class RunHooks(Protocol):
 
         Raises:
             UsageError: the checkpoint does not fit the options or the task.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_load_policy(self, session):
+                agent = Agent(session.env, **session.config.agent)
+                agent.load(session.checkpoint)
+                return MyPolicy(agent)
+            ```
         """
 
     @hookspec(firstresult=True)
@@ -164,6 +248,14 @@ class RunHooks(Protocol):
             What JSON can hold, by name, such as the joints in the order of the actions. It is
             written to `policy.json`, under the suite's name. Values that are text also become
             metadata of an ONNX file, each under its own name.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_describe_task(self, session):
+                robot = session.env.unwrapped.robot
+                return {"joint_names": ",".join(robot.joints), "stiffness": robot.stiffness}
+            ```
         """
 
     @hookspec
@@ -174,6 +266,13 @@ class RunHooks(Protocol):
         gives the states of its generators. What is equal on all ranks and belongs to the model is
         in the library's own checkpoint. The result is picklable, on the host; the same state must
         give the same bytes.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_save_state(self):
+                return torch.get_rng_state().numpy()
+            ```
         """
 
     @hookspec
@@ -182,6 +281,13 @@ class RunHooks(Protocol):
 
         Called right after the stream `learner` is seeded, of a plugin that saved a state, where
         nothing has changed since: the same ranks, environments, task and seed.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_load_state(self, state):
+                torch.set_rng_state(torch.from_numpy(state))
+            ```
         """
 
     @hookspec
@@ -191,6 +297,14 @@ class RunHooks(Protocol):
         `record` is one of the union in `rltrain.records`. The core calls it on rank 0 only, with
         values already merged over ranks. `RunStarted` comes first and names the run folder, below
         which a writer writes.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_write(self, record):
+                if isinstance(record, Scalars):
+                    print(record.iteration, record.episode_return)
+            ```
         """
 
     @hookspec
@@ -200,4 +314,11 @@ class RunHooks(Protocol):
         Every plugin's implementation is called, also when one of them raises. The process group is
         closed after it. After a failure parts of the session may be missing. `error` is what ended
         the run, or None: after an error, peers may be gone, so do not call collectives.
+
+        Example:
+            ```python
+            @hookimpl
+            def rltrain_shutdown(self):
+                self.file.close()
+            ```
         """

@@ -8,7 +8,7 @@ for path in all_runs("logs"):
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rltrain.builtin.console import shortest
@@ -17,7 +17,7 @@ from rltrain.files.reading import digest, read_bytes, read_text, real
 from rltrain.options.run import RunOptions
 from rltrain.storage import finding
 from rltrain.storage.checkpoint import Checkpoint, states_of
-from rltrain.storage.checkpoints import INDEX, saved_checkpoints
+from rltrain.storage.checkpoints import INDEX
 from rltrain.storage.manifest import versions
 from rltrain.storage.metrics_file import RunMetrics, read_metrics
 from rltrain.storage.run import Run
@@ -38,11 +38,9 @@ __all__ = [
     "digest",
     "find_run",
     "load_runs",
-    "newest_of_run",
     "read_bytes",
     "read_text",
     "real",
-    "saved_checkpoints",
     "shortest",
     "states_of",
     "versions",
@@ -64,14 +62,6 @@ def find_run(word: str, log_root: str = RunOptions.log_root) -> Path:
     """
     run, _ = finding.find_run(word, {"log_root": log_root}, instead=_OTHERS, trained=False)
     return run.path
-
-
-def newest_of_run(
-    run: Path, warn: Callable[[str], None], trusted: bool = False
-) -> tuple[Checkpoint, int] | None:
-    """Return a run's newest checkpoint, and the iteration after which it was saved."""
-    found = Run(run, trusted=trusted, warn=warn).find()
-    return (found, found.iteration or 0) if found is not None else None
 
 
 def load_runs(paths: Iterable[Path]) -> list[Run]:

@@ -254,8 +254,6 @@ class Iteration:
     replay_rows: int | None = None
     """Rows of a rank's replay buffer, over all environments; None if the library learns from the
     iteration's rollout instead."""
-    image_bytes: int = 1
-    """Bytes in memory for each byte of an image."""
     mini_batches: int | None = None
     """Number of mini-batches of a rank's rollout; None if it is not split."""
 

@@ -6,7 +6,7 @@ internal.
 
 from rltrain.files.disk import PARTIAL, whole
 from rltrain.launch.preflight import environments_are_made_here
-from rltrain.ranks.devices import make_room, rank_device
+from rltrain.ranks.devices import rank_device
 from rltrain.ranks.folders import Notes, private_folder, shared_folder
 from rltrain.ranks.guarded import end_with_parent
 from rltrain.ranks.logs import RankLog, console_stream, say, view_file
@@ -21,7 +21,6 @@ from rltrain.ranks.reports import failure, make_report, ranks_done, write_report
 from rltrain.ranks.signals import (
     OF_SCHEDULERS,
     REQUESTS,
-    Latest,
     ask_to_end,
     ended_by_signal,
     may_catch,
@@ -33,7 +32,6 @@ __all__ = [
     "OF_SCHEDULERS",
     "PARTIAL",
     "REQUESTS",
-    "Latest",
     "Notes",
     "Process",
     "RankLog",
@@ -50,7 +48,6 @@ __all__ = [
     "failure",
     "hide_rank_variables",
     "make_report",
-    "make_room",
     "may_catch",
     "own_address",
     "private_folder",

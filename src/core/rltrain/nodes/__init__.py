@@ -27,7 +27,7 @@ from rltrain.nodes.network import (
     network_of_nccl,
     reachable_address,
 )
-from rltrain.nodes.signals import CaughtSignals, caught_signals
+from rltrain.ranks.signals import CaughtSignals, caught_signals
 
 __all__ = [
     "NCCL_FALLBACKS",

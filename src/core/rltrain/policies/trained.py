@@ -86,11 +86,6 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
     return Trained(checkpoint, options_of_run(run.path, given), run.path)
 
 
-def iteration_of(checkpoint: str | os.PathLike[str], trusted: bool) -> int | None:
-    """Return after which iteration a checkpoint was saved, if that is known."""
-    return Checkpoint(checkpoint, trusted).iteration
-
-
 def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that a run's policy has, with the user's own."""
     own = {name: value for name, value in given.items() if value is not None}

@@ -7,6 +7,7 @@ ranks are asked by `Notes`, which they read in each iteration.
 from __future__ import annotations
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import threading
@@ -27,26 +28,14 @@ that closes. They may come to each process of a run, and are for its launcher.""
 REQUESTS = (signal.SIGINT, signal.SIGTERM, *OF_SCHEDULERS)
 """The signals that ask."""
 
+_OF_LAUNCHERS = (*REQUESTS, signal.SIGQUIT)
+
 AGAIN = 75
 """The exit status of a run that a scheduler has ended: EX_TEMPFAIL in sysexits.h, try again."""
 
 SAME = 0.5
 """Seconds in which a signal that arrives again is the same one: a scheduler, and timeout(1), send
 it to a process and to all of its group."""
-
-
-class Latest:
-    """The signal that was handled last: it may come twice, and must raise once."""
-
-    def __init__(self) -> None:
-        self._number, self._at = 0, 0.0
-
-    def is_again(self, number: int) -> bool:
-        """Return whether a signal is the same one; if not, it is the latest now."""
-        before, self._at = self._at, time.monotonic()
-        same = number == self._number and self._at - before < SAME
-        self._number = number
-        return same
 
 
 def status_of(number: int) -> int:
@@ -97,6 +86,54 @@ def ended_by_signal(number: signal.Signals) -> BaseException:
         return KeyboardInterrupt()
     message = f"The launcher received {number.name} and ended the run."
     return EndedBySignal(message, exit_code=status_of(number), may_restart=False)
+
+
+class CaughtSignals:
+    """The signals that have arrived.
+
+    `seen` has those that `take` has not returned yet; `wakeup` is readable after the first one.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[signal.Signals] = []
+        self.wakeup, self._bell = multiprocessing.Pipe(duplex=False)
+
+    def note(self, number: int, frame: FrameType | None) -> None:
+        """Handle a signal: only note it, because it may interrupt any code."""
+        self.seen.append(signal.Signals(number))
+        self._bell.send_bytes(b"!")
+
+    def take(self) -> list[signal.Signals]:
+        """Return the signals that arrived since the last call."""
+        self.drain()
+        taken, self.seen = self.seen, []
+        return taken
+
+    def drain(self) -> None:
+        """Make the connection wait for the next signal."""
+        while self.wakeup.poll():
+            self.wakeup.recv_bytes()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.wakeup.close()
+        self._bell.close()
+
+
+@contextlib.contextmanager
+def caught_signals() -> Iterator[CaughtSignals]:
+    """Note signals while the context is open; Python allows handlers in the main thread only."""
+    signals, handlers = CaughtSignals(), {}
+    if threading.current_thread() is threading.main_thread():
+        for number in _OF_LAUNCHERS:
+            if may_catch(number):
+                handlers[number] = signal.signal(number, signals.note)
+    try:
+        yield signals
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        signals.close()
 
 
 @contextlib.contextmanager

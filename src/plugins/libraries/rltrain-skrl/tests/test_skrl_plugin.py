@@ -10,7 +10,7 @@ from skrl_fakes import small_agent
 from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.testing import make_config
-from rltrain.types import ArrayInfo, Iteration, TaskInfo
+from rltrain.types import Iteration, TaskInfo
 from rltrain_skrl.declare.iteration import iteration
 from rltrain_skrl.declare.options import ACTS_IN, ALGORITHMS, default_agent
 from rltrain_skrl.plugin import rltrain_provides
@@ -89,7 +89,7 @@ def test_every_kind_of_task_has_defaults_that_suit_it(action, algorithm, num_env
 def test_the_plan_knows_what_an_iteration_is():
     agent = small_agent()
     config = make_config(library="skrl", agent=agent, num_envs=8)
-    assert iteration(config) == Iteration(steps=4, iterations=3, image_bytes=4, mini_batches=2)
+    assert iteration(config) == Iteration(steps=4, iterations=3, mini_batches=2)
     assert iteration(dataclasses.replace(config, max_iterations=7)).iterations == 7
     agent["agent"]["mini_batches"] = 33
     with pytest.raises(UsageError, match=r"4 steps x 8 environments = 32 rows"):
@@ -122,14 +122,6 @@ def test_an_iteration_without_rollouts_is_a_number_of_steps(every, steps):
 
 
 def test_the_plan_knows_what_is_stored():
-    sight = {"policy": ArrayInfo((8, 8, 3), "uint8")}
-    agent = default_agent(TaskInfo("any", "continuous", 8, observations=sight), "ppo")
-    config = make_config(library="skrl", agent=agent, num_envs=8)
-    assert iteration(config).image_bytes == 1
-    assert iteration(dataclasses.replace(config, framework="jax")).image_bytes == 4
-    beside = {**sight, "policy": ArrayInfo((2,)), "eye": sight["policy"]}
-    agent = default_agent(TaskInfo("any", "continuous", 8, observations=beside), "ppo")
-    assert iteration(make_config(library="skrl", agent=agent, num_envs=8)).image_bytes == 4
     agent = default_agent(TASK, "sac")
     assert iteration(make_config(library="skrl", agent=agent, num_envs=8)).replay_rows == (
         agent["memory"]["memory_size"] * 8

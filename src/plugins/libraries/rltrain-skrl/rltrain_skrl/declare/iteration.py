@@ -75,15 +75,7 @@ def iteration(config: RunConfig) -> Iteration:
             )
     else:
         rows, cuts = memory_size(config.agent) * num_envs, None
-    # Of each number of an image in the memory; see `TorchAgent`.
-    as_floats = (
-        config.framework == "jax"
-        or agent.get("observation_preprocessor")
-        # Several groups of observations are flattened to one vector.
-        or 'OBSERVATIONS["' in str(config.agent.get("models"))
-    )
-    image_bytes = 4 if as_floats else 1
-    return Iteration(steps, total_iterations(config), rows, image_bytes, cuts)
+    return Iteration(steps, total_iterations(config), rows, cuts)
 
 
 def _count(agent: Mapping[str, Any], key: str, default: int) -> int:
