@@ -251,9 +251,14 @@ wheels:
 		printf 'export PIP_FIND_LINKS="%s%s" UV_FIND_LINKS="%s%s"\n' \
 		'$${PIP_FIND_LINKS:+$$PIP_FIND_LINKS }' "$$place" '$${UV_FIND_LINKS:+$$UV_FIND_LINKS,}' "$$place"
 
+# Words that read like a translation; the field's own are: resumes, continues, reported, no one,
+# next to, rendered, sampled, checks.
+STUMBLED_OVER := goes on|go on|going on|went on|nobody|somebody|told|beside|for want of|drawn|looks at|has come to
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	! git grep -nwiE "$(STUMBLED_OVER)" -- src docs README.md CONTRIBUTING.md SECURITY.md ':!*/tests/*' ':!*.json'
 	MYPYPATH="src/core$$(printf ':%s' $(PLUGINS) examples/rltrain-*)" $(BIN)/mypy
 	@mkdir -p build
 	@sed 's/"PLUGINS",/$(PACKAGES:%="%",)/; s/"LIBRARIES",/$(OF_LIBRARIES:%="%",)/' \

@@ -28,7 +28,7 @@ COMMANDS = (
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add CONTRIBUTING.md, which lies beside the docs."""
+    """Add CONTRIBUTING.md, which lies next to the docs."""
     text = (ROOT / "CONTRIBUTING.md").read_text().replace("](docs/", "](")
     files.append(File.generated(config, "contributing.md", content=text))
     return files
@@ -53,7 +53,7 @@ def options() -> str:
         flags = [flag(field.name), *option.flags]
         if option.kind == "none":
             if field.name not in TYPED:
-                continue  # Nobody types it.
+                continue  # No one types it.
             flags = [TYPED[field.name]]
         default = option.default_text or f"`{show(field.default)}`"
         shown = ", ".join(f"`{name}`" for name in flags)

@@ -79,7 +79,7 @@ class Process:
 
     @classmethod
     def look(cls, pid: int) -> Process | None:
-        """Look at a process; None if it is not there, or only its exit status."""
+        """Inspect a process; None if it is not there, or only its exit status."""
         try:
             text = Path(f"/proc/{pid}/stat").read_text()
         except OSError:

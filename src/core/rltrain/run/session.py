@@ -133,7 +133,7 @@ class RankSession(TrainingSession):
                 seed=config.seed,
                 config=hide(dataclasses.asdict(config)),
                 iteration=self._iteration,
-                resumed=self._resumption.told,
+                resumed=self._resumption.text,
                 frames=progress.frames,
             )
         )

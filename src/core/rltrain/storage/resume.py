@@ -49,7 +49,7 @@ class Resumption:
     """What the run resumes from, and what has changed."""
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The summary, and what counts over the checkpoint, for the user."""
         given = ", ".join(self.anew.values())
         return self.summary + (f" As given: {given}." if given else "")

@@ -17,11 +17,11 @@ GRACE = 2.0
 
 
 class Abandoned(BaseException):
-    """Unwinds the ranks of a run that nobody waits for."""
+    """Unwinds the ranks of a run that no one waits for."""
 
 
 class Baton:
-    """Runs ranks as threads, of which one at a time goes on.
+    """Runs ranks as threads, of which one runs at a time.
 
     Control changes hands only in `wait` and when a rank ends, always to the rank that has been
     ready longest, so that every run has the same order of events. With control the state of
@@ -58,7 +58,7 @@ class Baton:
             raise
 
     def make_ready(self, rank: int) -> None:
-        """Let a rank that waits go on when its turn comes."""
+        """Let a rank that waits continue when its turn comes."""
         self._ready.append(rank)
 
     def wait(self, rank: int) -> None:
