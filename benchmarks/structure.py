@@ -7,6 +7,7 @@ It reads the checkout that contains it, with grimp, which import-linter installs
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import sys
 from collections import Counter, defaultdict
@@ -21,13 +22,18 @@ PAGE = ROOT / "docs" / "reference" / "public-api.md"
 PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILINE))
 
 CORE = ROOT / "src" / "core" / "rltrain"
+PLUGINS = ROOT / "src" / "plugins"
 BUDGET = {
-    "core without testing": 20_082,
+    "core without testing": 16_238,
     "rltrain.testing": 1_222,
-    "largest package of the core": 2_865,
+    "largest package of the core": 2_268,
+    "source": 50_678,
+    "largest adapter of a library": 4_243,
+    "distributions": 17,
+    "options of a run": 47,
 }
-"""Lines that there are, which a test holds: lower them with what makes the core smaller. What makes
-it larger is better a plugin."""
+"""What there is, mostly in lines; a test holds it. It only goes down: what makes the core larger is
+better a plugin, and what makes all of it larger takes the place of something."""
 
 
 def lines(folder: Path, pattern: str = "**/*.py") -> Counter[str]:
@@ -40,13 +46,22 @@ def lines(folder: Path, pattern: str = "**/*.py") -> Counter[str]:
 
 
 def sizes() -> dict[str, int]:
-    """Return the lines of what has a budget."""
-    counted = lines(CORE)
+    """Return the size of what has a budget."""
+    from rltrain.options import RunOptions
+
+    counted, of_plugins = lines(CORE), lines(PLUGINS, "*/*/rltrain_*/**/*.py")
     testing = counted.pop("testing")
     return {
         "core without testing": counted.total(),
         "rltrain.testing": testing,
         "largest package of the core": max(counted.values()),
+        "source": counted.total() + testing + of_plugins.total(),
+        "largest adapter of a library": max(
+            lines(adapter, "rltrain_*/**/*.py").total()
+            for adapter in (PLUGINS / "libraries").iterdir()
+        ),
+        "distributions": 1 + len(list(PLUGINS.glob("*/*/pyproject.toml"))),
+        "options of a run": len(dataclasses.fields(RunOptions)),
     }
 
 
@@ -98,7 +113,7 @@ def main() -> None:
         modules = len(list((CORE / part).rglob("*.py"))) if (CORE / part).is_dir() else 1
         print(f"  {part:<16} {modules:>3} modules {count:>6} lines")
     for what, count in sizes().items():
-        print(f"{what}: {count} lines, at most {BUDGET[what]:,}")
+        print(f"{what}: {count:,}, at most {BUDGET[what]:,}")
     height, cycles = levels(grimp.build_graph("rltrain", cache_dir=None))
     print(f"import levels of the core: {height}; cycles: {len(cycles)}")
     for cycle in cycles:

@@ -24,7 +24,7 @@ STRUCTURE = runpy.run_path(str(ROOT / "benchmarks" / "structure.py"))
 
 
 @pytest.mark.parametrize("what", STRUCTURE["BUDGET"])
-def test_the_core_keeps_its_budget(what):
+def test_what_there_is_stays_within_its_budget(what):
     assert STRUCTURE["sizes"]()[what] <= STRUCTURE["BUDGET"][what], (
         "Move something into a plugin: `python benchmarks/structure.py` prints lines by package."
     )

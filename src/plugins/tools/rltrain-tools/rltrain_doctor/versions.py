@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import importlib.metadata
 import platform
 import sys
@@ -38,13 +39,18 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
         if "Name" in each.metadata
     }
     watched = {"numpy", "gymnasium", "rltrain"}
-    for record in registry.records:
+    plugins = collections.Counter(record.distribution for record in registry.records)
+    for record in sorted(registry.records, key=lambda record: record.distribution):
         found = installed.get(canonicalize_name(record.distribution))
         requires = found.requires if found is not None and record.status == "ready" else ()
-        needed = adapted(tuple(requires or ()))
+        needed = adapted(tuple(requires or ()), record.name)
         watched |= {record.distribution, *(requirement.name for requirement in needed)}
+        is_one = plugins[record.distribution] == 1
+        if not is_one and record.status == "unmet" and "which is not installed" in record.reason:
+            continue  # Such as a tracker that is not used here.
         if record.distribution != "rltrain" or record.status != "ready":
-            yield _plugin(record, needed, installed, library)
+            name = record.distribution if is_one else f"{record.distribution} {record.name}"
+            yield _plugin(name, record, needed, installed, library)
     if not registry.names(LibrarySpec):
         hint = (
             "pip install 'rltrain-rl-games[library]', or another library's plugin: `make wheels` "
@@ -88,9 +94,13 @@ def _checkups(record: PluginRecord) -> list[Checkup]:
 
 
 def _plugin(
-    record: PluginRecord, needed: Iterable[Requirement], installed: Installed, library: str | None
+    name: str,
+    record: PluginRecord,
+    needed: Iterable[Requirement],
+    installed: Installed,
+    library: str | None,
 ) -> Finding:
-    name, version = record.distribution, record.version
+    version = record.version
     if record.status == "ready":
         found = []
         for each in needed:
