@@ -109,6 +109,13 @@ def test_a_command_tells_by_its_flags_and_one_that_only_plans_does_not(told, cap
     assert capsys.readouterr().err.count("rl_gams") == 2
 
 
+def test_an_unknown_flag_is_told_by_the_known_ones(told):
+    assert main(["--distributed", "--nnodes=3", "--node-rank=2", "--nun-envs", "4"]) == 2
+    ((member, *_, text, _),) = told
+    assert member.number == 2
+    assert "Unknown argument '--nun-envs'. Did you mean '--num-envs'?" in text
+
+
 def test_nobody_is_told_once_they_have_met(told):
     fail({**NODES, "node_rank": "2"}, begin_meeting)
     assert not told

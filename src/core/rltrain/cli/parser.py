@@ -49,7 +49,10 @@ def parse(
     if takes == "run":
         return arguments, unknown
     if unknown:
-        parser.refuse(unknown, loaded.spec)
+        from rltrain.placement.telling import telling_others
+
+        with telling_others(lambda: dialects.separate(vars(arguments))[0]):
+            parser.refuse(unknown, loaded.spec)
     return arguments, rest
 
 
