@@ -1,7 +1,6 @@
 """Where another process stands: its Python stacks, and what the system knows of it.
 
-A rank lets Python's faulthandler answer a signal. That works while the rank is blocked in C code,
-spins, or holds the interpreter.
+A rank lets Python's faulthandler answer a signal, also while it is blocked in C code or spins.
 """
 
 from __future__ import annotations
@@ -111,9 +110,11 @@ def answering(path: Path) -> Iterator[None]:
 def stacks(files: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
     """Ask processes for their stacks, and return those that answer, by rank.
 
-    Each has a process ID and a stack file. One that is stopped continues.
+    Each has a process ID and a stack file. One that is stopped continues until it has answered.
     """
     files = {rank: each for rank, each in files.items() if each[1].exists()}
+    looks = {rank: Process.look(pid) for rank, (pid, _) in files.items()}
+    stopped = {rank for rank, found in looks.items() if found is not None and found.stopped}
     before = {rank: path.stat().st_size for rank, (_, path) in files.items()}
     for pid, _ in files.values():  # Without its file, the signal would end a process.
         with contextlib.suppress(ProcessLookupError):
@@ -121,8 +122,11 @@ def stacks(files: Mapping[int, tuple[int, Path]]) -> dict[int, str]:
             os.kill(pid, signal.SIGCONT)
     deadline, last = time.monotonic() + _STACKS_TIMEOUT, dict(before)
     while time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.01)
         now = {rank: path.stat().st_size for rank, (_, path) in files.items()}
+        for pid in [files[rank][0] for rank in stopped if now[rank] > before[rank]]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
         if all(before[rank] < now[rank] == last[rank] for rank in files):
             break
         last = now
