@@ -77,7 +77,7 @@ def _run(words: list[str]) -> int:
     name, loaded, rest = command_of(words)
     if loaded.spec is TRAIN and (status := dialects.hand_over(rest)) is not None:
         return status
-    arguments, rest = parse(loaded, name, rest)
+    arguments, rest = parse(loaded, name, rest, starts=True)
     try:
         return loaded.command.run(arguments, rest)
     except SystemExit as error:  # Of a task, a simulator or a library; argparse's is above.

@@ -17,8 +17,6 @@ from rltrain.types import Command
 _VALUES = ("true", "false")
 """Of a switch, as mjlab's users and those of sweeps type it."""
 
-_OVERRIDES = " Write the library's options as agent.key=value, the task's as env.key=value."
-
 
 class Loaded(NamedTuple):
     """A command, ready to read its words."""
@@ -33,9 +31,9 @@ def load(spec: CommandSpec) -> Loaded:
 
 
 def parse(
-    loaded: Loaded, name: str | None, words: list[str]
+    loaded: Loaded, name: str | None, words: list[str], starts: bool = False
 ) -> tuple[argparse.Namespace, list[str]]:
-    """Return a command's arguments, and the words that it reads itself."""
+    """Return a command's arguments, and its own words; other nodes hear why it never `starts`."""
     takes = loaded.spec.takes
     rest: list[str] = []
     if takes == "options":
@@ -51,7 +49,8 @@ def parse(
     if unknown:
         from rltrain.placement.telling import telling_others
 
-        with telling_others(lambda: dialects.separate(vars(arguments))[0]):
+        given = dialects.separate(vars(arguments))[0]
+        with telling_others(lambda: given if starts and not given.get("dry_run") else {}):
             parser.refuse(unknown, loaded.spec)
     return arguments, rest
 
@@ -113,7 +112,8 @@ class Parser(argparse.ArgumentParser):
         if flag.startswith("--"):
             hint = suggest(flag[2:], [each[2:] for each in known if each.startswith("--")])
             hint = hint.replace("'", "'--", 1)
-        hint = hint or (_OVERRIDES if spec is TRAIN else "")
+        if spec is TRAIN and not hint:
+            hint = " Write the library's options as agent.key=value, the task's as env.key=value."
         raise UsageError(f"Unknown argument {flag!r}.{hint} See {self.prog} --help.")
 
 
