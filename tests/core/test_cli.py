@@ -129,6 +129,13 @@ def test_what_is_wrong_is_reported_in_one_message(cli, tmp_path, line, message):
     assert set(work.iterdir()) == before
 
 
+def test_an_endless_word_is_cut(cli):
+    status, _, err = cli("train", *STUB, "--task", "x" * 3000)
+    assert status == 2
+    assert len(err) < 2000
+    assert "x" * 70 + "..." in err.replace("'", "")
+
+
 @pytest.mark.parametrize("line", ["--num-envs 0", "--library stubb", "agent.x=[1", "--gpu-id 0"])
 def test_a_process_ends_with_status_2_and_no_traceback(stub, line):
     done = process(*line.split())

@@ -30,7 +30,7 @@ from rltrain.terminal import json_alone, plain_output
 
 _CORE = {spec.name: spec for spec in COMMANDS}
 _ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}
-_LIKE_A_COMMAND = re.compile("[a-z_-]+")
+_LIKE_A_COMMAND, _ENDLESS = re.compile("[a-z_-]+"), re.compile(r"\S{400,}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,7 +58,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except Exception as error:
             if not isinstance(error, RltrainError):
                 return _fail(traceback.format_exc().rstrip(), 1)
-            message = str(error)
+            message = _ENDLESS.sub(lambda found: f"{found[0][:200]}...", str(error))
             if isinstance(error, UsageError):  # No name in it can forge a line of its own.
                 message = message.replace("\n", "\n  ")
             return _fail(f"rltrain: {message}", error.exit_code)

@@ -14,8 +14,7 @@ from rltrain.plugins.options import make_plugin
 from rltrain.specs import CommandSpec
 from rltrain.types import Command
 
-_VALUES = ("true", "false")
-"""Of a switch, as mjlab's users and those of sweeps type it."""
+_VALUES = ("true", "false")  # Of a switch, as mjlab's users and those of sweeps type it.
 
 
 class Loaded(NamedTuple):
