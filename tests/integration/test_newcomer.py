@@ -84,7 +84,7 @@ def test_a_newcomers_first_hour(clone):
 
     assert "solved" in typed("make", "--assume-old", ".venv/.ready", "train")
     assert len(rltrain("--help").splitlines()) < 40
-    assert "--checkpoint-interval" in rltrain("help", "checkpoint")
+    assert "--checkpoint-interval" in rltrain("train", "--help-all")
     assert "CartPole-v1" in rltrain("tasks", "cartpole")
     (clone / "reach.py").write_text(TASK)
     (clone / "old.py").write_text(OLD_STEP)
