@@ -88,12 +88,10 @@ class TorchAgent(SessionAgent):
         return Progress(self._unsaved())
 
     def _unsaved(self) -> dict[str, Any]:
-        """Return the schedules, the scaler of mixed precision, and the count of gradient steps."""
+        """Return the schedules and the scaler of mixed precision, by name."""
         parts: dict[str, Any] = {n: x for n, x in vars(self).items() if isinstance(x, LRScheduler)}
         if self.scaler.is_enabled():
             parts["scaler"] = self.scaler
-        if hasattr(self, "_update_counter"):
-            parts["updates"] = UpdateCounter(self)
         return parts
 
     def read(self, path: Path, trusted: bool) -> Mapping[str, Any]:
