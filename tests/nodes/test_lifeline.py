@@ -14,14 +14,12 @@ import pytest
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, UsageError
-from rltrain.launch import private_folder
 from rltrain.nodes import Member, connected_nodes, lifeline
 
 OTHER_NODE = """
 import sys, time
 from rltrain.config import Placement
 from rltrain.errors import RankFailed
-from rltrain.launch import Notes, private_folder
 from rltrain.nodes import Member, connected_nodes, lifeline
 
 lifeline._OWN_WORDS_TIMEOUT = 0.5
@@ -30,11 +28,8 @@ lifeline.node_of = lambda config: Member("node", number, count, host=f"machine{n
 config = Placement(
     nnodes=count, node_rank=number, master_addr="127.0.0.1", master_port=port, join_timeout=30.0
 )
-with private_folder() as reports, connected_nodes(config, reports) as check:
+with connected_nodes(config) as check:
     print("met", flush=True)
-    if how == "warns":
-        with Notes(reports).shown.open("a") as shown:
-            print("Rank 3 waits.\\n  It waits for rank 0.", file=shown)
     if how.startswith("fails"):
         time.sleep(1 if how == "fails late" else 0)
         raise RankFailed("Rank 3 failed.", exit_code=7)
@@ -86,7 +81,7 @@ def node(port, count=2, number=0):
     config = Placement(
         nnodes=count, node_rank=number, master_addr="127.0.0.1", master_port=port, join_timeout=30.0
     )
-    with private_folder() as reports, connected_nodes(config, reports) as check:
+    with connected_nodes(config) as check:
         yield check
 
 
@@ -148,13 +143,6 @@ def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
     with pytest.raises(ValueError, match="mine"), node(port):
         fail(0.5)
     assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
-
-
-def test_node_0_shows_what_ranks_show_on_other_nodes(port, others, capsys):
-    others(1, "warns")
-    with node(port):
-        pass
-    assert capsys.readouterr().err == ("node 1 (machine1): Rank 3 waits.\n  It waits for rank 0.\n")
 
 
 def test_a_lost_node_is_named_on_all_others(port, others):

@@ -54,7 +54,7 @@ class ProcessesLauncher:
         """
         with (
             private_folder() as reports,
-            connected_nodes(config, reports) as check,
+            connected_nodes(config) as check,
             caught_signals() as signals,
             hold_port() as holder,
         ):

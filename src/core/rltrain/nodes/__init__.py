@@ -3,7 +3,7 @@
 A launcher that is started on each node (`LauncherSpec.starts_nodes` is False) enters
 `connected_nodes` around what starts its ranks, and its spec names `rltrain.nodes:refuse`:
 
-    with private_folder() as reports, connected_nodes(config, reports) as check:
+    with connected_nodes(config) as check:
         ...  # start the ranks, and wait for them; call check() every second or so
 
 A backend whose ranks find each other at the master's address lets them `meet` first: a framework

@@ -10,17 +10,14 @@ from __future__ import annotations
 import contextlib
 import signal
 import socket
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import wait
-from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, RltrainError
-from rltrain.launch import Notes
 from rltrain.nodes.line import Line, Member
 from rltrain.nodes.meeting import gather, node_of
 from rltrain.terminal import plain
@@ -43,7 +40,7 @@ _WORDS = 20_000
 
 
 @contextlib.contextmanager
-def connected_nodes(config: Placement, reports: Path) -> Iterator[Callable[[], None]]:
+def connected_nodes(config: Placement) -> Iterator[Callable[[], None]]:
     """Let the launchers of all nodes meet, and stay connected inside the context. Collective.
 
     For `Launcher.launch`, which calls the function that the context gives every second or so while
@@ -51,7 +48,6 @@ def connected_nodes(config: Placement, reports: Path) -> Iterator[Callable[[], N
 
     Args:
         config: where the run runs.
-        reports: the folder in which this node's ranks report, which outlives the context.
 
     Raises:
         UsageError: a node is missing, or differs from node 0.
@@ -62,7 +58,7 @@ def connected_nodes(config: Placement, reports: Path) -> Iterator[Callable[[], N
         return
     member = node_of(config)
     lines = gather(member, config.master_addr, config.master_port, config.join_timeout)
-    with contextlib.closing(_Lifeline(member, lines, Notes(reports).shown)) as lifeline:
+    with contextlib.closing(_Lifeline(member, lines)) as lifeline:
         try:
             yield lifeline.check
         except BaseException as error:
@@ -83,17 +79,13 @@ class _Lifeline:
     `failed` is set once another node has failed; `cause` is then the error of this one.
     """
 
-    def __init__(self, member: Member, lines: list[Line], shown: Path) -> None:
+    def __init__(self, member: Member, lines: list[Line]) -> None:
         self.failed = threading.Event()
         self.cause: RankFailed | None = None
         self._member, self._lines = member, lines
         self._failed_at = 0.0
         self._last: dict[str, Any] | None = None
         """What this node reports when its ranks have ended."""
-        self._shown: TextIO | None = None
-        if member.number != 0:
-            shown.touch()  # Its ranks write there what they show.
-            self._shown = shown.open(errors="replace")
         self._thread = threading.Thread(target=self._run, name="rltrain-lifeline", daemon=True)
         self._thread.start()
 
@@ -126,8 +118,6 @@ class _Lifeline:
         self._thread.join()
         for line in self._lines:
             line.close()
-        if self._shown is not None:
-            self._shown.close()
 
     def _run(self) -> None:
         is_root, has_parted, beat = self._member.number == 0, False, 0.0
@@ -140,8 +130,6 @@ class _Lifeline:
             ready = wait(heard, _POLL)
             heard = {key: line for key, line in heard.items() if self._hear(line, key in ready)}
             last = self._last
-            if self._shown is not None and (text := self._shown.read().rstrip()):
-                self._send(shown=text)
             if (now := time.monotonic()) - beat > _BEAT:
                 beat = now
                 self._send()
@@ -163,9 +151,6 @@ class _Lifeline:
                 match message:
                     case {"failed": str(words), "status": int(status)}:
                         self._fail(words, status)
-                    case {"shown": str(text)}:
-                        words = f"node {other.number} ({other.host}): {text}"
-                        print(plain(words), file=sys.stderr, flush=True)
                     case {"ended": True}:
                         line.has_ended = True
         except (OSError, ValueError):

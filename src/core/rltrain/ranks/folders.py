@@ -142,15 +142,3 @@ class Notes:
         """Note the run folder. Each rank does; ranks that are started again may have a new one."""
         with _harmless():
             (self.folder / "run_dir").write_text(str(path))
-
-    def run_dir(self) -> str:
-        """Return the run folder; "" if the ranks failed before they had one."""
-        try:
-            return (self.folder / "run_dir").read_text()
-        except OSError:
-            return ""
-
-    @property
-    def shown(self) -> Path:
-        """A file with what ranks show to the user of this node, if their launcher has made it."""
-        return self.folder / "shown"

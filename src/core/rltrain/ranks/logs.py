@@ -229,25 +229,6 @@ class RankLog:
         os.dup2(self._descriptor, 1)
         os.dup2(self._descriptor, 2)
 
-    def copy_console(self, path: Path) -> None:
-        """Write to a file, too, what this rank shows to the user."""
-        global _console
-        both = _Both(raw(console_stream()), as_text(LossyFile(_open(path))))
-        _console = plain_stream(cast(TextIO, both))
-
-
-class _Both(io.TextIOBase):
-    """Writes to two streams."""
-
-    def __init__(self, *streams: TextIO) -> None:
-        self._streams = streams
-
-    def write(self, text: str) -> int:
-        return max(stream.write(text) for stream in self._streams)
-
-    def flush(self) -> None:
-        flush(*self._streams)
-
 
 def _open(path: Path) -> int:
     return os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)

@@ -86,7 +86,6 @@ def train(
     """
     config = dataclasses.replace(config, max_restarts=max_restarts or config.max_restarts)
     reports = log.path.parent
-    all_notes = [each for each in (Notes(reports) if log.has_launcher else None, notes) if each]
 
     def begin(folder: RunFolder) -> None:
         log.move(folder.log_file(world.rank))
@@ -95,13 +94,10 @@ def train(
         if not log.has_launcher:
             neighbors = session.group.gather_objects((machine(), str(reports)))
             watched.enter_context(watching(world.rank, neighbors, config.hang_timeout))
-        for each in all_notes:
-            each.set_run_dir(folder.path)
+        if notes is not None:
+            notes.set_run_dir(folder.path)
 
     keep_freed_memory()
-    for each in all_notes:
-        if each.shown.exists():
-            log.copy_console(each.shown)
     pulse = pulse_file(reports, world.rank)
     with contextlib.ExitStack() as watched:
         if is_shown(config, world):
