@@ -6,8 +6,8 @@ import pytest
 
 from rltrain.cli.main import main
 from rltrain.errors import UsageError
-from rltrain.launch import begin_meeting
-from rltrain.placement.telling import telling_others
+from rltrain.nodes.meeting import begin_meeting
+from rltrain.nodes.telling import telling_others
 
 NODES = {"distributed": True, "nnodes": "3", "master_addr": "10.0.0.1", "framework": "torch"}
 

@@ -13,7 +13,8 @@ import pytest
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
-from rltrain.nodes import Member, meet, meeting, refuse
+from rltrain.nodes import Member, meet, meeting
+from rltrain.nodes.meeting import refuse
 from rltrain.types import World
 
 

@@ -98,9 +98,6 @@ class BackendSpec(Spec):
     """Whether a process must not use the framework before it has joined its ranks."""
     needs_master: bool = True
     """Whether its ranks meet at the master's address, which must then be given."""
-    refuse: str | None = None
-    """As `LauncherSpec.refuse`, for ranks that something else than rltrain has started: it takes
-    this rank's `World` in place of None."""
     usual: bool = False
     """Whether it is the default for its framework and kind of device: at most one may be. What it
     names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends that
@@ -343,10 +340,6 @@ class LauncherSpec(Spec):
     lacks: tuple[str, ...] = ()
     """Options for launchers that this one does not support: they are refused. "max_restarts" stands
     for restarts on several nodes."""
-    refuse: str | None = None
-    """Import string of a function that takes where the run runs (`Placement`), None, and words. It
-    sends the launchers of other nodes, which wait for this one, why it does not start, before they
-    have begun to meet (`rltrain.launch.begin_meeting`). `rltrain.nodes:refuse` is one."""
 
 
 @dataclass(frozen=True, kw_only=True)

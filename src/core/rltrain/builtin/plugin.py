@@ -22,7 +22,6 @@ def rltrain_provides() -> list[Spec]:
         LauncherSpec(
             name="processes",
             factory="rltrain.builtin.processes:ProcessesLauncher",
-            refuse="rltrain.nodes:refuse",
             lacks=("max_restarts",),
             summary="the standard library's processes, which import the framework once",
         ),

@@ -46,7 +46,7 @@ def parse(
     if takes == "run":
         return arguments, unknown
     if unknown:
-        from rltrain.placement.telling import telling_others
+        from rltrain.nodes.telling import telling_others
 
         given = dialects.separate(vars(arguments))[0]
         with telling_others(lambda: given if starts and not given.get("dry_run") else {}):

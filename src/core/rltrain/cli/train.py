@@ -86,7 +86,7 @@ class TrainCommand:
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Train, or print the plan."""
-        from rltrain.placement.telling import telling_others
+        from rltrain.nodes.telling import telling_others
         from rltrain.plan.resolve import make_plan, tell
         from rltrain.ranks.machine import crowding
         from rltrain.run.start import start

@@ -38,7 +38,6 @@ __all__ = [
     "address_towards",
     "ask_to_end",
     "available_cores",
-    "begin_meeting",
     "bind_cores",
     "console_stream",
     "cores_of_rank",
@@ -61,19 +60,3 @@ __all__ = [
     "whole",
     "write_report",
 ]
-
-_meetings = 0
-
-
-def begin_meeting() -> None:
-    """Note that this process begins to meet the others of a run, or has met them.
-
-    Until then they learn why it does not start by `rltrain.specs.LauncherSpec.refuse`.
-    """
-    global _meetings
-    _meetings += 1
-
-
-def meetings() -> int:
-    """Return how many meetings this process has begun: the others hear of its failures."""
-    return _meetings

@@ -1,20 +1,22 @@
 """What keeps the nodes of a run connected: for launchers and backends.
 
 A launcher that is started on each node (`LauncherSpec.starts_nodes` is False) enters
-`connected_nodes` around what starts its ranks, and its spec names `rltrain.nodes:refuse`:
+`connected_nodes` around what starts its ranks, unless it starts those of one node only
+(`LauncherSpec.lacks` has "nnodes"):
 
     with connected_nodes(config) as check:
         ...  # start the ranks, and wait for them; call check() every second or so
 
-A backend whose ranks find each other at the master's address lets them `meet` first: a framework
-that misses one waits for many minutes, without naming it.
+A backend whose ranks find each other at the master's address (`BackendSpec.needs_master`) lets them
+`meet` first: a framework that misses one waits for many minutes, without naming it. What keeps a
+node or a rank from meeting the others is said on all.
 
 A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
 """
 
 from rltrain.nodes.lifeline import connected_nodes
 from rltrain.nodes.line import Member
-from rltrain.nodes.meeting import meet, refuse
+from rltrain.nodes.meeting import meet
 from rltrain.nodes.network import (
     NCCL_FALLBACKS,
     can_listen,
@@ -45,5 +47,4 @@ __all__ = [
     "network_of_gloo",
     "network_of_nccl",
     "reachable_address",
-    "refuse",
 ]

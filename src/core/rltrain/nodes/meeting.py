@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
-from rltrain.launch import begin_meeting, say
+from rltrain.launch import say
 from rltrain.nodes.line import Line, Member
 from rltrain.nodes.network import can_listen, is_loopback
 from rltrain.terminal import one_line, plain
@@ -46,6 +46,19 @@ _WORDS = 2000
 _CHECK = (
     "Check --nnodes, --node-rank, --nproc-per-node, --master-addr and --master-port on every node."
 )
+
+_meetings = 0
+
+
+def begin_meeting() -> None:
+    """Note that this process begins to meet the others of a run, or has met them."""
+    global _meetings
+    _meetings += 1
+
+
+def meetings() -> int:
+    """Return how many meetings this process has begun: the others hear of its failures."""
+    return _meetings
 
 
 def node_of(config: Placement) -> Member:
@@ -87,8 +100,7 @@ def gather(member: Member, host: str, port: int, timeout: float) -> list[Line]:
 def refuse(config: Placement, world: World | None, words: str) -> None:
     """Let those that wait for a node, or a rank, know why it does not start.
 
-    For `LauncherSpec.refuse`, if the launcher enters `connected_nodes`, and `BackendSpec.refuse`,
-    if ranks `meet` at the master's address. `world` is the rank's place; None for a node.
+    `world` is the rank's place; None for a node.
     """
     # torchrun's agent, whose own store listens at the address, ends the other ranks.
     if world is not None and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True":

@@ -42,7 +42,7 @@ def chosen_specs(config: RunConfig, registry: Registry) -> list[Spec]:
 def usual_of(
     registry: Registry,
     framework: str,
-    what: Literal["launcher", "grad_sync", "arrays", "exporter", "refuse"],
+    what: Literal["launcher", "grad_sync", "arrays", "exporter"],
     backend: str | None = None,
 ) -> str | None:
     """Return what the run's backend names in a field, else what the framework's usual ones do.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rltrain.data import pack_state
 from rltrain.errors import fitting
 from rltrain.files.dotted import get_dotted
-from rltrain.launch import begin_meeting
+from rltrain.nodes.meeting import begin_meeting
 from rltrain.ranks.pulse import PulseWriter
 from rltrain.records import CheckpointSaved, Record, Scalars
 from rltrain.run.group import NotedGroup, SingleProcess

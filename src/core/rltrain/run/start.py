@@ -17,8 +17,8 @@ from typing import Any
 
 from rltrain.config import RunConfig
 from rltrain.errors import EndedBySignal, PluginError, UsageError
+from rltrain.nodes.telling import telling_others
 from rltrain.options.run import RunOptions
-from rltrain.placement.telling import telling_others
 from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.installed import check_travel, without_given

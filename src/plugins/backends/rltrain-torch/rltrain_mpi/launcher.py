@@ -60,12 +60,6 @@ class MpiLauncher:
                 f"--launcher mpi: its ranks speak MPI, not {config.backend}. Add --backend mpi, or "
                 "choose another launcher."
             )
-        if config.nnodes > 1:
-            raise UsageError(
-                f"--launcher mpi: starts the ranks of one node, not of {config.nnodes}. On "
-                "several, use your site's own command, which knows them: mpiexec -n RANKS rltrain "
-                "--distributed --backend mpi ..., without --launcher and --nnodes."
-            )
         count = int(config.nproc_per_node or 1)
         with private_folder() as reports:
             words = [*mpiexec(self._options), "-n", str(count), sys.executable, "-m", rank.__name__]

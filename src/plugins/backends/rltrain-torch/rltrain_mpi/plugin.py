@@ -47,7 +47,7 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_mpi.launcher:MpiLauncher",
             options="rltrain_mpi.plugin:MpiOptions",
             frameworks=("torch",),
-            lacks=("max_restarts",),
+            lacks=("nnodes", "max_restarts"),
             summary="mpiexec, on one node",
         ),
     ]

@@ -26,7 +26,6 @@ def rltrain_provides() -> Iterable[Spec]:
             grad_sync="flat",
             device="cpu",
             shares=("cuda",),
-            refuse="rltrain.nodes:refuse",
             network="rltrain.nodes:network_of_gloo",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
@@ -43,7 +42,6 @@ def rltrain_provides() -> Iterable[Spec]:
             device="cuda",
             network="rltrain.nodes:network_of_nccl",
             cannot_share="rltrain_torch.devices:cannot_share",
-            refuse="rltrain.nodes:refuse",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         GradientSyncSpec(

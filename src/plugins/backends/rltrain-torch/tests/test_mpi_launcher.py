@@ -39,9 +39,8 @@ def test_an_open_quotation_is_refused():
 
 
 def test_several_nodes_are_for_the_sites_own_command():
-    config = Placement(backend="mpi", nproc_per_node=2, nnodes=2)
-    with pytest.raises(UsageError, match="mpiexec -n RANKS rltrain --distributed --backend mpi"):
-        MpiLauncher(MpiOptions()).launch(config, lambda config, reports: None)
+    with pytest.raises(UsageError, match="--nnodes 2: the launcher mpi does not have it"):
+        make_plan({**RUN, "backend": "mpi", "nnodes": 2, "node_rank": 0}, {})
 
 
 def test_ranks_of_another_backend_are_refused():

@@ -10,13 +10,13 @@ from typing import Any
 
 from rltrain.config.declare import Scope, scoped
 from rltrain.files.secrets import hide_in_text
-from rltrain.launch import meetings
+from rltrain.nodes.meeting import meetings, refuse
 from rltrain.options.run import RunOptions
 from rltrain.placement.cluster import find_cluster, join
 from rltrain.placement.resolve import unplaced
 from rltrain.plugins.manager import usual_of
 from rltrain.plugins.registry import Registry, discover
-from rltrain.specs import BackendSpec, LauncherSpec, load_object
+from rltrain.specs import BackendSpec, LauncherSpec
 
 OF_RANKS = scoped(RunOptions, Scope.RANKS)
 """The options that decide where ranks meet."""
@@ -51,22 +51,21 @@ def _tell(options: Mapping[str, Any], error: Exception) -> None:
         host = os.environ.get("MASTER_ADDR", config.master_addr)
         port = int(os.environ.get("MASTER_PORT", config.master_port))
         config = dataclasses.replace(config, master_addr=host, master_port=port)
-    refuse = _refuse_of(requested, registry, is_rank=world is not None)
-    if config.distributed and refuse is not None:
-        text = hide_in_text(str(error) or type(error).__name__, options)
-        load_object(refuse)(config, world, text)
+    if config.distributed and _others_wait(requested, registry, is_rank=world is not None):
+        refuse(config, world, hide_in_text(str(error) or type(error).__name__, options))
 
 
-def _refuse_of(requested: RunOptions, registry: Registry, *, is_rank: bool) -> str | None:
-    """Return `refuse` of the plugin by which ranks, or their launchers, meet.
+def _others_wait(requested: RunOptions, registry: Registry, *, is_rank: bool) -> bool:
+    """Return whether ranks, or the launchers of their nodes, meet at the master's address.
 
     Where the name that was given is wrong, that is the error: others may wait by the usual one.
     """
     if is_rank:
-        if requested.backend in registry.names(BackendSpec):
-            return registry.get(BackendSpec, requested.backend).refuse
-        return usual_of(registry, requested.framework, "refuse")
-    launcher = requested.launcher
-    if launcher not in registry.names(LauncherSpec):
-        launcher = usual_of(registry, requested.framework, "launcher", requested.backend)
-    return registry.get(LauncherSpec, launcher).refuse if launcher is not None else None
+        backend = requested.backend
+        unknown = backend not in registry.names(BackendSpec)
+        return unknown or registry.get(BackendSpec, backend or "").needs_master
+    name = requested.launcher
+    if name not in registry.names(LauncherSpec):
+        name = usual_of(registry, requested.framework, "launcher", requested.backend)
+    launcher = registry.get(LauncherSpec, name) if name is not None else None
+    return launcher is not None and not (launcher.starts_nodes or "nnodes" in launcher.lacks)
