@@ -86,6 +86,23 @@ def test_the_other_ranks_report_a_missing_rank_0():
     assert "refused" in message
 
 
+def test_number_0_is_waited_for_until_its_name_resolves(monkeypatch):
+    found, begun = socket.getaddrinfo, []
+
+    def look_up(host, *arguments):
+        begun.append(host)
+        if len(begun) < 3:
+            raise socket.gaierror("not yet")
+        return found(host, *arguments)
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
+    assert met(ranks(0, 1, of=2)) == ["", ""]
+    assert len(begun) == 3
+    monkeypatch.undo()
+    with pytest.raises(UsageError, match=r"Rank 0 did not answer within 0\.2 s .*: .*known"):
+        meet(*ranks(1, of=2), "no-such-host.invalid", 9, 0.2)
+
+
 @pytest.mark.parametrize("words", [b"3\n", b"{}\n", b"[]\n"])
 def test_another_program_at_the_port_is_no_rank_0(words):
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -6,11 +6,8 @@ import contextlib
 import ctypes
 import os
 import socket
-import sys
-import time
 from pathlib import Path
 
-from rltrain.errors import UsageError
 from rltrain.ranks.world import World
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
@@ -109,25 +106,6 @@ def keep_freed_memory() -> None:
     if set_option is not None:
         set_option(_TRIM_THRESHOLD, _KEPT)
         any(set_option(_MMAP_THRESHOLD, size) for size in _LARGEST)
-
-
-def wait_for_host(host: str, timeout: float) -> None:
-    """Wait until this machine can resolve a name: a cluster's DNS may lag behind its nodes."""
-    deadline, said = time.monotonic() + timeout, False
-    while True:
-        try:
-            socket.getaddrinfo(host, None)
-            return
-        except OSError as error:
-            text = f"{socket.gethostname()} cannot resolve {host}, where the ranks meet"
-            if time.monotonic() > deadline:
-                raise UsageError(
-                    f"{text}: {error}. Give its address with --master-addr, or correct the name."
-                ) from error
-            if not said:
-                print(f"{text}; it waits up to {timeout:g} s (--join-timeout)", file=sys.stderr)
-            said = True
-        time.sleep(1.0)
 
 
 def address_towards(host: str) -> str | None:

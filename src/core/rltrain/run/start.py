@@ -26,7 +26,6 @@ from rltrain.ranks.devices import make_room
 from rltrain.ranks.folders import Notes
 from rltrain.ranks.guarded import refuse_in_import
 from rltrain.ranks.logs import lasting_output
-from rltrain.ranks.machine import wait_for_host
 from rltrain.ranks.signals import AGAIN
 from rltrain.run.restarts import restarts_here, with_restarts
 from rltrain.run.seeding import generators_kept
@@ -85,8 +84,6 @@ def _start(plan: Plan, config: RunConfig) -> TrainResult:
     if plan.starts_nodes:
         of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd(), tuple(sys.path))
         return launcher_of(config, plan.registry).launch(config, of_node)
-    if (plan.world.num_nodes if plan.world is not None else config.nnodes) > 1:
-        wait_for_host(config.master_addr, config.join_timeout)
     if plan.world is None:
         make_room()
         if restarts_here(config):
