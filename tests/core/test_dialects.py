@@ -10,7 +10,7 @@ from rltrain.errors import PluginError
 from rltrain.plugins.registry import discover
 
 DIALECT = """
-from rltrain.dialects import Dialect, refusals
+from rltrain.specs import Dialect, refusals
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import CommandSpec, WriterSpec

@@ -12,8 +12,14 @@ import numpy as np
 import pytest
 from made_up_arrays import MadeUpArrays, Tensor, tensor
 
-from rltrain.data import MalformedData, pack_object, pack_state, unpack_object, unpack_state
-from rltrain.unpickling import UnsafePickle
+from rltrain.data import (
+    MalformedData,
+    UnsafePickle,
+    pack_object,
+    pack_state,
+    unpack_object,
+    unpack_state,
+)
 
 ARRAYS = {"made up": MadeUpArrays()}
 

@@ -3,7 +3,9 @@
 The bytes are a mark, the length of a header, the header as JSON, and the bytes of all arrays one
 after the other. In the header, null, truth values, numbers and text are themselves, and a list is a
 list; all else is an object with one key, which says what it is. What is none of it can be kept as a
-pickled object, which only a reader who trusts its writer builds.
+pickled object, which can run code where it is built: only a reader who trusts its writer builds it.
+What others wrote is bounded: who walks it takes no longer than reading its bytes.
+`rltrain_adapters.unpickling` reads pickles of others without running what they name.
 """
 
 from __future__ import annotations
@@ -12,29 +14,17 @@ import json
 import math
 import pickle
 import random
+import re
 import sys
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rltrain.files.bounds import (
-    MOST,
-    NARROW,
-    MalformedData,
-    check_generator,
-    check_tree,
-    dtype_of,
-    make_generator,
-    name_of,
-    narrow_dtype,
-    parse_json,
-)
-from rltrain.unpickling import UnsafePickle
-
 __all__ = [
     "MOST",
     "NARROW",
     "MalformedData",
+    "UnsafePickle",
     "check_generator",
     "check_tree",
     "narrow_dtype",
@@ -43,10 +33,138 @@ __all__ = [
     "parse_json",
     "unpack_object",
     "unpack_state",
+    "would_run_code",
 ]
+
+DEEPEST = 100
+"""Containers in each other. Python's recursion ends at about a thousand calls."""
+MOST = 1_000_000
+"""Values, where few bytes may have many: each is counted as often as a walk meets it."""
+_CONTAINERS = (dict, list, tuple, set, frozenset, deque)
+
+NARROW = (
+    *("bfloat16", "int2", "int4", "uint2", "uint4", "float4_e2m1fn", "float6_e2m3fn"),
+    *("float6_e3m2fn", "float8_e3m4", "float8_e4m3", "float8_e4m3b11fnuz", "float8_e4m3fn"),
+    *("float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+)
+"""The types of numbers that jax adds to numpy's, by their names in `ml_dtypes`."""
+
+_DTYPE = re.compile(r"[<>|](?:b1|[iu][1248]|f(?:2|4|8|16)|c(?:8|16|32)|[mM]8\[\w+\]|[SU]\d{1,5})")
+"""The types of arrays: truth values, numbers, times and text; never Python's objects."""
+
+_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+
+_NUMBERS = 624
+"""Size of the largest generator, MT19937. Philox has 4, and takes all from 4 on as the end."""
 
 _MARK, _HEAD = b"\x01", 8
 """The first byte, and the bytes of the header's length."""
+
+
+class MalformedData(ValueError):
+    """Bytes are not what one of this module's functions packed."""
+
+
+class UnsafePickle(pickle.UnpicklingError):
+    """A class or function is named that is not known to be data only."""
+
+
+def would_run_code(error: UnsafePickle) -> str:
+    """Return the message for a checkpoint that is not data only; the option goes before it."""
+    return f"loading it would run code ({error}). If you trust who wrote it, add --trust."
+
+
+def check_tree(value: Any, most: int = MOST) -> None:
+    """Raise ValueError if a value is deeper than `DEEPEST`, contains itself, or has too many parts.
+
+    What is shared counts as often as a walk meets it, and is visited once.
+    """
+    known: dict[int, tuple[int, int]] = {}
+
+    def measured(value: Any, depth: int) -> tuple[int, int]:
+        """Return how many values there are, and how deep."""
+        if not isinstance(value, _CONTAINERS):
+            return 1, 0
+        size, height = known.get(id(value), (0, 0))
+        if not size and depth < DEEPEST:
+            known[id(value)] = 1, DEEPEST  # Of what contains itself.
+            below = [measured(part, depth + 1) for part in value]
+            if isinstance(value, dict):
+                below += [measured(part, depth + 1) for part in value.values()]
+            size = 1 + sum(each for each, _ in below)
+            height = 1 + max((each for _, each in below), default=0)
+            known[id(value)] = size, height
+        if not size or depth + height > DEEPEST:
+            raise ValueError(f"it is nested more than {DEEPEST} deep, or contains itself")
+        if size > most:
+            raise ValueError(f"it has more than {most:,} values")
+        return size, height
+
+    measured(value, 0)
+
+
+def parse_json(text: str | bytes) -> Any:
+    """Return what JSON says; `ValueError` if it is none, or nested too deeply."""
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError(f"it is nested more than {DEEPEST} deep") from error
+    check_tree(found, len(text))
+    return found
+
+
+def check_generator(state: Any) -> Any:
+    """Return the state of one of numpy's generators, if numpy would read only its own memory.
+
+    numpy takes any position in a generator's numbers, and reads beyond them. The state is what
+    `BitGenerator.state` or `numpy.random.get_state` has returned.
+    """
+    if isinstance(state, Mapping):
+        inner = state["state"]
+        positions = [inner.get("pos", 0), state.get("buffer_pos", 0)]
+    else:
+        positions = [state[2]]
+    if not all(type(position) is int and 0 <= position <= _NUMBERS for position in positions):
+        raise MalformedData("not the state of a random generator")
+    return state
+
+
+def _make_generator(state: Any) -> Any:
+    """Return a generator of numpy in a state."""
+    import numpy as np
+
+    check_generator(state)
+    if state["bit_generator"] not in _GENERATORS:
+        raise MalformedData("not what was packed: an unknown generator")
+    bits = getattr(np.random, state["bit_generator"])()
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+def narrow_dtype(name: str) -> Any:
+    """Return numpy's type for one of `NARROW`."""
+    import ml_dtypes
+    import numpy as np
+
+    return np.dtype(getattr(ml_dtypes, name))
+
+
+def _name_of(dtype: Any) -> str | None:
+    """Return the name under which `_dtype_of` finds a type; None if its arrays are not data."""
+    if dtype.name in NARROW:
+        return str(dtype.name)
+    return dtype.str if _DTYPE.fullmatch(dtype.str) else None
+
+
+def _dtype_of(name: Any) -> Any:
+    """Return numpy's type of the numbers of an array that is data."""
+    import numpy as np
+
+    if isinstance(name, str) and name in NARROW:
+        return narrow_dtype(name)
+    if not isinstance(name, str) or not _DTYPE.fullmatch(name):
+        raise MalformedData("not what was packed: an array's type")
+    return np.dtype(name)
 
 
 def pack_object(obj: Any) -> bytes:
@@ -149,7 +267,7 @@ class _Packer:
             return None
         if type(obj) is numpy.ndarray or isinstance(obj, numpy.generic):
             kind = "array" if type(obj) is numpy.ndarray else "scalar"
-            if (name := name_of(obj.dtype)) is None:
+            if (name := _name_of(obj.dtype)) is None:
                 return None
             columns = obj.ndim > 1 and obj.flags.f_contiguous and not obj.flags.c_contiguous
             self._buffers.append(obj.tobytes("F" if columns else "C"))
@@ -206,7 +324,7 @@ class _Unpacker:
             case "scalar":
                 return self._array(content)[()]
             case "generator":
-                return make_generator(self._obj(content))
+                return _make_generator(self._obj(content))
             case "on":
                 framework, on_host, array = content
                 return self._on_device(framework, self._obj(array), on_host)
@@ -224,7 +342,7 @@ class _Unpacker:
         import numpy as np
 
         name, shape, order = content
-        dtype = dtype_of(name)
+        dtype = _dtype_of(name)
         if not all(type(length) is int and length >= 0 for length in shape):
             raise MalformedData("not what was packed: an array's shape")
         buffer = self._take(math.prod(shape) * dtype.itemsize)

@@ -21,11 +21,10 @@ if TYPE_CHECKING:
     from gymnasium.vector import VectorEnv
 
     from rltrain.config import Placement
-    from rltrain.dialects import Dialect
     from rltrain.policy import Policy
     from rltrain.records import Record
     from rltrain.session import Session
-    from rltrain.specs import Checkup, Spec
+    from rltrain.specs import Checkup, Dialect, Spec
     from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
 
 __all__ = ["API_LEVEL", "DeclarationHooks", "RunHooks", "hookimpl", "hookspec"]

@@ -12,11 +12,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rltrain.builtin.plugin import TRAIN
-from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError
 from rltrain.files.secrets import hide_words
 from rltrain.plugins.registry import discover
-from rltrain.specs import CommandSpec
+from rltrain.specs import CommandSpec, Dialect
 from rltrain.terminal import note
 
 

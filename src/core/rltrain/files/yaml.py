@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rltrain.data import DEEPEST
 from rltrain.errors import UsageError
-from rltrain.files.bounds import DEEPEST
 from rltrain.files.reading import no_file
 
 LARGEST = 2**20

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeVar
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from rltrain.dialects import Dialect
 from rltrain.errors import PluginError, UsageError, in_a_line, suggest
 from rltrain.plugins.installed import (
     NAMELESS,
@@ -26,7 +25,7 @@ from rltrain.plugins.installed import (
     is_strict,
 )
 from rltrain.plugins.ours import how_to_install
-from rltrain.specs import Spec
+from rltrain.specs import Dialect, Spec
 
 CORE = "rltrain"
 """The core's own distribution, whose plugin RLTRAIN_PLUGINS cannot exclude."""

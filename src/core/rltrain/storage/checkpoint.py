@@ -12,10 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rltrain.data import pack_state, unpack_state
+from rltrain.data import UnsafePickle, pack_state, unpack_state, would_run_code
 from rltrain.errors import UsageError
 from rltrain.files.reading import digest, opened
-from rltrain.unpickling import UnsafePickle, would_run_code
 
 _MAGIC = b"rltrain state 2\n"
 """The first bytes of a state."""

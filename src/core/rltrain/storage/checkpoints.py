@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rltrain.data import parse_json
 from rltrain.errors import UsageError
-from rltrain.files.bounds import parse_json
 from rltrain.files.reading import changed_at, read_bytes
 from rltrain.storage.checkpoint import Checkpoint, name_of_state, states_of, write_state
 from rltrain.storage.run_folder import RunFolder

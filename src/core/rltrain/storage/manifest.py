@@ -20,8 +20,8 @@ from packaging.requirements import InvalidRequirement, Requirement
 from rltrain.config import RunConfig
 from rltrain.config.declare import NAMES, SCOPE, Scope, scoped
 from rltrain.config.options import Options
+from rltrain.data import parse_json
 from rltrain.errors import UsageError
-from rltrain.files.bounds import parse_json
 from rltrain.files.dotted import flatten
 from rltrain.files.reading import read_text
 from rltrain.files.secrets import hide, hide_words, without_secrets

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from rltrain.data import unpack_state
+from rltrain.data import UnsafePickle, unpack_state, would_run_code
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten, get_dotted, leaves, set_dotted
 from rltrain.files.secrets import hide
@@ -20,7 +20,6 @@ from rltrain.metrics.episodes import EpisodeWindow
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.storage.run_options import shortened
 from rltrain.types import Arrays, World
-from rltrain.unpickling import UnsafePickle, would_run_code
 
 if TYPE_CHECKING:
     from rltrain.config import RunConfig

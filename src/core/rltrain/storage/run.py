@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rltrain.data import parse_json
 from rltrain.errors import UsageError
-from rltrain.files.bounds import parse_json
 from rltrain.files.reading import no_file, read_text, real
 from rltrain.records import Scalars
 from rltrain.storage.checkpoint import Checkpoint, DamagedCheckpoint

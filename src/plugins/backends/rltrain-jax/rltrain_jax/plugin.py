@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 
 from rltrain.clusters import StartedRank, number_or_none, read_rank
-from rltrain.dialects import Dialect
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import BackendSpec, Checkup, ClusterSpec, GradientSyncSpec, Spec
+from rltrain.specs import BackendSpec, Checkup, ClusterSpec, Dialect, GradientSyncSpec, Spec
 
 _OF_SKRL = ("JAX_RANK", "JAX_LOCAL_RANK", "JAX_WORLD_SIZE")
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.unpickling import UnsafePickle, would_run_code
+from rltrain.data import UnsafePickle, would_run_code
 from rltrain_adapters.unpickling import ArrayType, Name, fill_array, load_data, scalar
 
 __all__ = ["as_file", "load", "top_level_keys"]

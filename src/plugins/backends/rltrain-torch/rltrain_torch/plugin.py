@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import BackendSpec, Checkup, GradientSyncSpec, Spec
+from rltrain.specs import BackendSpec, Checkup, Dialect, GradientSyncSpec, Spec
 from rltrain_torch.torchrun import DIALECT
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltrain.data import UnsafePickle, would_run_code
 from rltrain.errors import UsageError, in_a_line
 from rltrain.types import ArrayInfo
-from rltrain.unpickling import UnsafePickle, would_run_code
 from rltrain_torch.checkpoints import load
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ import re
 import sys
 from collections.abc import Mapping
 
-from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
+from rltrain.specs import Dialect, refusals
 
 _LOGS = (
     "everything that a rank prints is in its log; the console shows rank 0's progress, and with "

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.unpickling import UnsafePickle
+from rltrain.data import UnsafePickle
 from rltrain_torch.checkpoints import load, top_level_keys
 
 

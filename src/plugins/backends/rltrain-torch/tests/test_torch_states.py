@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from rltrain.data import pack_object, pack_state, unpack_state
-from rltrain.unpickling import UnsafePickle
+from rltrain.data import UnsafePickle, pack_object, pack_state, unpack_state
 from rltrain_adapters.unpickling import load_data
 from rltrain_torch.arrays import TorchArrays
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import io
 import math
 import pickle
 import pickletools
@@ -18,8 +19,7 @@ from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass
 from typing import Any
 
-from rltrain.data import MOST, NARROW, check_tree, narrow_dtype
-from rltrain.unpickling import UnsafePickle, load_trusted
+from rltrain.data import MOST, NARROW, UnsafePickle, check_tree, narrow_dtype
 
 __all__ = [
     "ArrayType",
@@ -61,7 +61,10 @@ def load_data(
     is what else it may name, such as "datetime.datetime".
     """
     if trusted:
-        return load_trusted(data, persistent)
+        unpickler = pickle.Unpickler(io.BytesIO(data))
+        if persistent is not None:
+            unpickler.persistent_load = persistent  # type: ignore[method-assign]
+        return unpickler.load()
     try:
         return _Machine({**_names(), **(names or {})}, persistent).run(data, len(data))
     except pickle.UnpicklingError:

@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from watched import nothing_runs
 
-from rltrain.unpickling import UnsafePickle
+from rltrain.data import UnsafePickle
 from rltrain_adapters.unpickling import _names, load_data
 
 DATA = [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from rltrain.dialects import Dialect, Said, refusals
 from rltrain.errors import UsageError
+from rltrain.specs import Dialect, Said, refusals
 
 _PRESETS = ("presets", "physics", "renderer")
 """Task options that Isaac Lab 3 takes without `env.`."""

@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Any
 
-from rltrain.dialects import Dialect
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import Spec, SuiteSpec
+from rltrain.specs import Dialect, Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_adapters.sources import mentions, registered_names
 from rltrain_isaaclab.asking import ask

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections import deque
 
-from rltrain.dialects import Dialect, refusals
 from rltrain.errors import UsageError
+from rltrain.specs import Dialect, refusals
 
 _RENAMED = {
     "--env.scene.num-envs": "--num-envs",

@@ -7,9 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import Spec, SuiteSpec
+from rltrain.specs import Dialect, Spec, SuiteSpec
 from rltrain.types import TaskInfo
 from rltrain_adapters import tuned_in
 from rltrain_adapters.sources import mentions, registered_names

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 
-from rltrain.dialects import Dialect
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import CommandSpec, ObserverSpec, Refusal, Spec
+from rltrain.specs import CommandSpec, Dialect, ObserverSpec, Refusal, Spec
 
 NO_ENCODER = Refusal(
     name="--observer video",

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any
 
+from rltrain.data import UnsafePickle, would_run_code
 from rltrain.errors import UsageError, in_a_line
-from rltrain.unpickling import UnsafePickle, would_run_code
 from rltrain_adapters.unpickling import load_data
 
 AGENT = "an agent of skrl"
