@@ -205,7 +205,7 @@ def test_strict_raises_what_the_plugin_raised(site):
 
 
 def test_strict_does_not_raise_what_a_newer_rltrain_would_meet(site):
-    site.install("later-one", writer("later") + "rltrain_api = 7\n")
+    site.install("later-one", writer("later"), requires=("rltrain>=7",))
     assert record_of(discover(environ={"RLTRAIN_STRICT": "1"}), "later-one").status == "unmet"
 
 

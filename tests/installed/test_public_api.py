@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from public_api import RELEASED, breaks, current, read, written
 
-import rltrain
-
 HOOK = "rltrain.hookspecs.RunHooks.rltrain_train"
 BEFORE = {
     "rltrain.errors.suggest": ["name", "known", "--more=()"],
@@ -83,7 +81,3 @@ def test_what_plugins_use_is_in_it(name, took):
         assert took == now[name] or not took
     (gone,) = breaks({name: now[name]}, {})
     assert "is gone" in gone
-
-
-def test_the_level_is_a_number():
-    assert rltrain.API_LEVEL == 1

@@ -16,10 +16,6 @@ def _not_torch(config: RunConfig, task: TaskInfo) -> bool:
     return config.framework != "torch"
 
 
-rltrain_api = 1
-"""The level of the API that it needs."""
-
-
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
     """Declare the observer."""

@@ -10,9 +10,6 @@ from rltrain_htcondor.cluster import find
 
 __all__ = ["rltrain_provides"]
 
-rltrain_api = 1
-"""The level of the API that it needs."""
-
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:

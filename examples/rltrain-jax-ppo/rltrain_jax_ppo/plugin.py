@@ -45,10 +45,6 @@ def _not_continuous(config: RunConfig, task: TaskInfo) -> bool:
     return task.action != "continuous"
 
 
-rltrain_api = 1
-"""The level of the API that it needs."""
-
-
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
     """Declare the library."""

@@ -44,10 +44,6 @@ def with_defaults(env: Mapping[str, Any]) -> dict[str, Any]:
     return {**OPTIONS, **env}
 
 
-rltrain_api = 1
-"""The level of the API that it needs."""
-
-
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
     """Declare the suite."""

@@ -16,10 +16,6 @@ _MANY_ENVS = 64
 """From this number of environments per rank, short rollouts and large batches learn faster."""
 
 
-rltrain_api = 1
-"""The level of the API that it needs."""
-
-
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:
     """Declare the library."""

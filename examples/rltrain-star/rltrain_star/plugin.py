@@ -9,9 +9,6 @@ from rltrain.specs import BackendSpec, Spec
 
 __all__ = ["rltrain_provides"]
 
-rltrain_api = 1
-"""The level of the API that it needs."""
-
 
 @hookimpl
 def rltrain_provides() -> Iterable[Spec]:

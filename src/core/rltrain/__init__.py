@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rltrain import errors as errors
-    from rltrain.hookspecs import API_LEVEL, hookimpl
+    from rltrain.hookspecs import hookimpl
     from rltrain.types import TrainResult
 
-__all__ = ["API_LEVEL", "__version__", "hookimpl", "train"]
+__all__ = ["__version__", "hookimpl", "train"]
 
 __version__ = "0.1.0"
 
@@ -23,10 +23,10 @@ def __getattr__(name: str) -> Any:
 
     if name == "errors":
         return importlib.import_module("rltrain.errors")
-    if name not in ("API_LEVEL", "hookimpl"):
+    if name != "hookimpl":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     # It imports pluggy: the command imports nothing first.
-    return getattr(importlib.import_module("rltrain.hookspecs"), name)
+    return importlib.import_module("rltrain.hookspecs").hookimpl
 
 
 def train(**options: Any) -> TrainResult:

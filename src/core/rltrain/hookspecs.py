@@ -27,10 +27,7 @@ if TYPE_CHECKING:
     from rltrain.specs import Checkup, Dialect, Spec
     from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
 
-__all__ = ["API_LEVEL", "DeclarationHooks", "RunHooks", "hookimpl", "hookspec"]
-
-API_LEVEL = 1
-"""What plugins may use: more with each level. A plugin says `rltrain_api = N` if it needs one."""
+__all__ = ["DeclarationHooks", "RunHooks", "hookimpl", "hookspec"]
 
 hookspec = pluggy.HookspecMarker("rltrain")
 """Marks the declaration of a hook. Only this file needs it."""

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rltrain.errors import PluginError, UsageError
-from rltrain.hookspecs import API_LEVEL, DeclarationHooks
+from rltrain.hookspecs import DeclarationHooks
 from rltrain.specs import Spec
 
 GROUP = "rltrain"
@@ -48,17 +48,10 @@ class InstalledPlugin:
         return self.point.name
 
 
-class UnmetLevel(PluginError):
-    """A plugin needs a later API than this one."""
-
-
 @functools.lru_cache
 def hooks_of(plugin: InstalledPlugin) -> Any:
     """Import a plugin's module and return the callers of its hooks."""
     found = plugin.point.load() if plugin.given is None else plugin.given
-    if (level := getattr(found, "rltrain_api", 0)) > API_LEVEL:
-        has = f"but the installed rltrain has {API_LEVEL}: pip install --upgrade rltrain"
-        raise UnmetLevel(f"needs rltrain_api = {level}, {has}")
     manager = pluggy.PluginManager("rltrain")
     manager.add_hookspecs(DeclarationHooks)
     register(manager, found, plugin.name)

@@ -17,7 +17,6 @@ from rltrain.plugins.installed import (
     NAMELESS,
     Installed,
     InstalledPlugin,
-    UnmetLevel,
     adapted,
     declarations,
     given_plugins,
@@ -209,8 +208,6 @@ def _inspect(
         if unmet := _unmet_requirement(plugin.requires, plugin.name, installed):
             return replace(record, status="unmet", reason=unmet)
         specs = declarations(plugin)
-    except UnmetLevel as error:
-        return replace(record, status="unmet", reason=str(error))
     except (Exception, SystemExit, GeneratorExit) as error:
         reason = str(error) if isinstance(error, PluginError) else in_a_line(error)
         return replace(record, status="broken", reason=reason, error=error)

@@ -15,7 +15,6 @@ from string import Template
 
 from packaging.utils import canonicalize_name
 
-from rltrain import API_LEVEL
 from rltrain.commands import add_flags, read_flags
 from rltrain.errors import UsageError, suggest
 from rltrain.options import Group, Scope
@@ -121,7 +120,6 @@ def files_of(name: str, kind: str) -> dict[str, str]:
     }
     files = _filled(kind, fields)
     files |= _filled("common", {**fields, "about": files.pop("README.md")})
-    files["package/plugin.py"] += f"\n\nrltrain_api = {API_LEVEL}\n"
     package = fields["package"]
     return {re.sub("^package/", f"{package}/", path): files[path] for path in sorted(files)}
 

@@ -150,10 +150,6 @@ MISTAKES: dict[str, Mistake] = {
     "another version of rltrain is needed": Mistake(
         writer(), "needs rltrain>=7, but ", requires=("rltrain>=7",)
     ),
-    "a later level of the API is needed": Mistake(
-        writer() + "rltrain_api = 7\n",
-        "needs rltrain_api = 7, but the installed rltrain has 1: pip install --upgrade rltrain",
-    ),
     "another version of the library is needed": Mistake(
         writer(),
         "needs slow-library>=2, but 1.0 is installed: pip install 'slow-library>=2'",

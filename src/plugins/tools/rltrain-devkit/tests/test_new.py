@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rltrain import API_LEVEL
 from rltrain.cli.main import main
 from rltrain.plugins import discover
 from rltrain.specs import KINDS as SPECS
@@ -72,7 +71,6 @@ def test_every_file_is_written_with_the_names_filled_in(new, kind):
     assert project["entry-points"]["rltrain"] == {name: f"{package}.plugin"}
     assert {"library", "test"} <= set(project["optional-dependencies"])
     assert all("<" not in each for each in project["dependencies"])  # Later releases will do.
-    assert f"rltrain_api = {API_LEVEL}" in files[f"{package}/plugin.py"]
     named = "".join(map(str.title, kind.split("_")))
     named = f"{package}.{module}:MyOwnThing{named}" if kind != "cluster" else "find=find"
     assert named in files[f"{package}/plugin.py"]
