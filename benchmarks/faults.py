@@ -141,7 +141,7 @@ class Run:
 
     def checkpoint(self) -> int:
         """Return the iteration of the newest checkpoint."""
-        from rltrain.storage.checkpoints import saved_checkpoints
+        from rltrain.storage.checkpoint import saved_checkpoints
 
         runs = [path.parent for path in self.logs.glob("*/*/*/checkpoints.json")]
         saved = [entry for run in runs for entry in saved_checkpoints(run, print)]
@@ -248,7 +248,7 @@ def finished(number: int, plan: list[Fault]) -> tuple[bytes, int, int]:
     words = ["-m", "rltrain", "--library", "rsl_rl", *START, "--observer", "planted"]
     words += ["--num-envs", "4", "--checkpoint-interval", str(INTERVAL), "--keep", "3"]
     words += ["--hang-timeout", "4", "--max-restarts", str(2 * number)]
-    words += ["--on-nonfinite", "rollback", "--max-iterations", str(5 * number + 10)]
+    words += ["--max-iterations", str(5 * number + 10)]
     folder = Path(tempfile.mkdtemp(prefix="faults-"))
     try:
         run = Run(folder, [*words, "--log-root", str(folder / "logs")], plan)

@@ -12,9 +12,13 @@ from made_up_runs import made_state
 
 from rltrain.data import pack_state
 from rltrain.errors import UsageError
-from rltrain.storage.checkpoint import Checkpoint, DamagedCheckpoint
-from rltrain.storage.checkpoints import save_with_state, saved_checkpoints
-from rltrain.storage.finding import find_checkpoint
+from rltrain.storage.checkpoint import (
+    Checkpoint,
+    DamagedCheckpoint,
+    save_with_state,
+    saved_checkpoints,
+)
+from rltrain.storage.run import find_checkpoint
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 from rltrain.testing import make_config
 

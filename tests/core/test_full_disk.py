@@ -19,8 +19,8 @@ from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Scalars
 from rltrain.run.recording import IO_ERROR, NotSaved
 from rltrain.run.session import RankSession
-from rltrain.storage.checkpoints import saved_checkpoints
-from rltrain.storage.finding import find_checkpoint
+from rltrain.storage.checkpoint import saved_checkpoints
+from rltrain.storage.run import find_checkpoint
 from rltrain.testing import FakeWorld, make_config
 from rltrain.types import World
 

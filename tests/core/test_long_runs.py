@@ -15,7 +15,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Scalars
 from rltrain.run.session import RankSession
-from rltrain.storage.checkpoints import saved_checkpoints
+from rltrain.storage.checkpoint import saved_checkpoints
 from rltrain.testing import make_config
 from rltrain.types import World
 

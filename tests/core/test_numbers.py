@@ -12,8 +12,7 @@ from fake_ranks import run_ranks
 from made_up_arrays import MadeUpArrays, tensor
 
 from rltrain.errors import NonFiniteError, PeerLost
-from rltrain.metrics.finite import EnvNumbers, describe
-from rltrain.metrics.numbers import Numbers
+from rltrain.metrics.numbers import EnvNumbers, Numbers, describe
 
 KINDS = {"numpy": (None, np.array), "tensor": (MadeUpArrays(), tensor)}
 NAN, INF = math.nan, math.inf
@@ -180,15 +179,8 @@ def test_one_rank_ends_all_with_the_same_error():
     assert str(first) == str(second)
     assert "in iteration 5: rank 1: observations, first in environment 1. " in str(first)
     assert "--on-nonfinite skip" in str(first)
-    assert not first.may_restart
-    assert (first.exit_code, pickle.loads(pickle.dumps(first)).may_restart) == (1, False)
-
-
-def test_a_rollback_may_be_restarted():
-    error = losses(lambda numbers, rank: {"loss": INF}, reaction="rollback")[0]
-    assert error.may_restart
-    assert pickle.loads(pickle.dumps(error)).may_restart
-    assert "rank 0: loss; rank 1: loss" in str(error)
+    assert "from the newest checkpoint: --max-restarts N" in str(first)
+    assert (first.exit_code, pickle.loads(pickle.dumps(first)).may_restart) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -330,7 +322,7 @@ def test_an_average_that_overflows_is_counted_and_named(checked):
     )
 
 
-@pytest.mark.parametrize("reaction", ["stop", "skip", "rollback"])
+@pytest.mark.parametrize("reaction", ["stop", "skip"])
 def test_parameters_that_an_update_has_broken_end_the_run_before_its_checkpoint(reaction):
     def body(numbers, rank):
         parameters = {"weight": tensor([1.0]), "bias": tensor([1.0])}
@@ -341,7 +333,6 @@ def test_parameters_that_an_update_has_broken_end_the_run_before_its_checkpoint(
     error = losses(body, reaction=reaction)[1]
     assert isinstance(error, NonFiniteError)
     assert "rank 0: actor.bias; rank 1: actor.bias. " in str(error)
-    assert error.may_restart is (reaction == "rollback")
     assert ("--on-nonfinite skip" in str(error)) is (reaction == "stop")
 
 

@@ -11,7 +11,7 @@ from made_up_runs import made_state
 
 from rltrain.errors import RankFailed, UsageError
 from rltrain.run.restarts import STORY, restarts_here, with_restarts
-from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.checkpoint import save_with_state
 from rltrain.storage.run_folder import RunFolder
 from rltrain.testing import make_config
 from rltrain.types import TrainResult

@@ -17,8 +17,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.plugins.manager import RunPlugins
 from rltrain.records import RunStarted, Scalars
 from rltrain.run.session import RankSession
-from rltrain.storage.checkpoint import Checkpoint, write_state
-from rltrain.storage.checkpoints import INDEX
+from rltrain.storage.checkpoint import INDEX, Checkpoint, write_state
 from rltrain.storage.resume import circumstances
 from rltrain.testing import make_config
 from rltrain.types import World

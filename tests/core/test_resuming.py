@@ -17,7 +17,7 @@ from rltrain.plan.files import with_options_of_run
 from rltrain.plan.resolve import make_plan
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
-from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.checkpoint import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
 

@@ -28,7 +28,7 @@ from rltrain.plan.resolve import make_plan
 from rltrain.plugins.options import dataclass_of
 from rltrain.plugins.registry import discover
 from rltrain.policies.trained import find_trained, plan_policy
-from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.checkpoint import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
 from rltrain.storage.run_options import is_word

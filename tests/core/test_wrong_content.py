@@ -19,12 +19,10 @@ from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
 from rltrain.policies.trained import find_trained
-from rltrain.storage.checkpoint import Checkpoint, write_state
-from rltrain.storage.checkpoints import INDEX, save_with_state
-from rltrain.storage.finding import find_checkpoint
+from rltrain.storage.checkpoint import INDEX, Checkpoint, save_with_state, write_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.resume import resumption
-from rltrain.storage.run import Run
+from rltrain.storage.run import Run, find_checkpoint
 from rltrain.storage.run_folder import create_run_folder
 from rltrain.testing import make_config
 from rltrain.types import World

@@ -31,8 +31,7 @@ from rltrain.placement.cluster import find_cluster
 from rltrain.plan.files import with_options_of_run
 from rltrain.plugins.registry import discover
 from rltrain.policies.trained import options_of_run
-from rltrain.storage.checkpoint import Checkpoint, name_of_state
-from rltrain.storage.checkpoints import INDEX, saved_checkpoints
+from rltrain.storage.checkpoint import INDEX, Checkpoint, name_of_state, saved_checkpoints
 from rltrain.storage.manifest import read_manifest
 from rltrain.storage.metrics_file import METRICS, read_metrics
 from rltrain.storage.run import Run

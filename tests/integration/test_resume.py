@@ -9,9 +9,8 @@ import pytest
 from observers import RANK_LOCAL, InStep
 
 from rltrain.options import DEFAULT_TASK
-from rltrain.storage.checkpoints import INDEX
-from rltrain.storage.finding import newest_first
-from rltrain.storage.run import Run
+from rltrain.storage.checkpoint import INDEX
+from rltrain.storage.run import Run, newest_first
 from rltrain.testing import FakeWorld
 
 STEPS = 8
@@ -151,7 +150,7 @@ def test_a_run_that_rolls_back_ends_with_the_bytes_of_one_that_never_had_to(kill
     killer.log_root = tmp_path / "whole"
     assert killer(*words).returncode == 0
     killer.log_root = tmp_path / "back"
-    words += ["--on-nonfinite", "rollback", "--max-restarts", "1", "--observer", "killer"]
+    words += ["--max-restarts", "1", "--observer", "killer"]
     # In the third iteration: the ranks that start again have fewer steps left.
     run = killer(*words, NAN="1", KILL_AT=str(3 * STEPS - 1))
     assert run.returncode == 0, run.stderr

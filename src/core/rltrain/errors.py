@@ -99,11 +99,6 @@ class DivergenceError(RltrainError):
 class NonFiniteError(RltrainError):
     """A rank has NaN or infinity where training needs numbers; see `--on-nonfinite`."""
 
-    # As for `RankFailed`, pickle carries the rest.
-    def __init__(self, message: str, *, may_restart: bool = False) -> None:
-        super().__init__(message)
-        self.may_restart = may_restart
-
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return " Did you mean 'x'?" for the closest of `known`, else "". Case is ignored.

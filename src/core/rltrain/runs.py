@@ -15,9 +15,8 @@ from rltrain.builtin.console import shortest
 from rltrain.files.disk import NotWritten
 from rltrain.files.reading import digest, read_bytes, read_text, real
 from rltrain.options.run import RunOptions
-from rltrain.storage import finding
-from rltrain.storage.checkpoint import Checkpoint, states_of
-from rltrain.storage.checkpoints import INDEX
+from rltrain.storage import run as folders
+from rltrain.storage.checkpoint import INDEX, Checkpoint, states_of
 from rltrain.storage.manifest import versions
 from rltrain.storage.metrics_file import RunMetrics, read_metrics
 from rltrain.storage.run import Run
@@ -51,7 +50,7 @@ _OTHERS = "Runs of other programs have none; train again, or name another."
 
 def all_runs(log_root: str = RunOptions.log_root) -> list[Path]:
     """Return the run folders below a log root, the newest first."""
-    return finding.newest_first(log_root)
+    return folders.newest_first(log_root)
 
 
 def find_run(word: str, log_root: str = RunOptions.log_root) -> Path:
@@ -60,7 +59,7 @@ def find_run(word: str, log_root: str = RunOptions.log_root) -> Path:
     Raises:
         UsageError: it is not there, or is no run folder.
     """
-    run, _ = finding.find_run(word, {"log_root": log_root}, instead=_OTHERS, trained=False)
+    run, _ = folders.find_run(word, {"log_root": log_root}, instead=_OTHERS, trained=False)
     return run.path
 
 

@@ -11,13 +11,12 @@ import re
 import signal
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rltrain import __version__
 from rltrain.builtin.plugin import COMMANDS, TRAIN
 from rltrain.cli import dialects, train
-from rltrain.cli.help import overview
 from rltrain.cli.parser import Loaded, load, parse
 from rltrain.errors import RltrainError, UsageError, suggest
 from rltrain.files.secrets import hide_in_text
@@ -27,6 +26,25 @@ from rltrain.ranks.logs import lasting_output
 from rltrain.ranks.signals import status_of
 from rltrain.specs import CommandSpec, SuiteSpec
 from rltrain.terminal import json_alone, plain_output
+
+_OVERVIEW = """\
+Train any task with any RL library, on any number of processes and machines.
+
+usage: rltrain [train] [TASK] [FLAG ...] [agent.KEY=VALUE ...] [env.KEY=VALUE ...]
+       rltrain COMMAND ...
+
+commands:
+{commands}
+
+examples:
+  rltrain --library rl_games --distributed
+  rltrain Pendulum-v1 --library skrl --num-envs 64 --max-iterations 100
+  rltrain evaluate latest
+
+more:
+  rltrain COMMAND --help     its usual flags; --help-all shows every flag
+  eval "$(register-python-argcomplete rltrain)"    the tab key completes, with
+                             rltrain[completion] installed"""
 
 _CORE = {spec.name: spec for spec in COMMANDS}
 _ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}
@@ -85,6 +103,15 @@ def _run(words: list[str]) -> int:
             raise
         text = "".join(traceback.format_exception(error)).rstrip()
         return _fail(f"{text}\nrltrain: sys.exit(0) was called before the work was done.", 1)
+
+
+def overview(commands: Mapping[str, str]) -> str:
+    """Return one screen: what rltrain does, and its commands."""
+    rows = (
+        f"  {name:<9} {about[:1].upper()}{about[1:].rstrip('.')}"
+        for name, about in commands.items()
+    )
+    return _OVERVIEW.format(commands="\n".join(rows))
 
 
 def commands() -> dict[str, CommandSpec]:

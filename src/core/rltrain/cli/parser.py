@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import inspect
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rltrain.builtin.plugin import TRAIN
 from rltrain.cli import dialects, train
-from rltrain.cli.help import add_help
+from rltrain.config.declare import Scope, scoped
 from rltrain.errors import UsageError, suggest
+from rltrain.options.run import RunOptions
 from rltrain.plugins.options import make_plugin
 from rltrain.specs import CommandSpec
 from rltrain.types import Command
@@ -128,3 +130,37 @@ def _switched(name: str, value: str, switches: set[str]) -> list[str]:
     """Return the words for a switch with a value; without a --no- form, off is to leave it out."""
     off = f"--no-{name.lstrip('-')}"
     return [name] if value.lower() == "true" else [off] if off in switches else []
+
+
+_RARE = {field.name for field in dataclasses.fields(RunOptions)} - set(
+    scoped(RunOptions, Scope.USUAL)
+)
+
+
+def add_help(parser: argparse.ArgumentParser) -> None:
+    """Add `--help`, which leaves out the flags that few need, and `--help-all`."""
+    parser.add_argument("-h", "--help", action=_Help, help="show this help")
+    parser.add_argument("--help-all", action=_Help, help=argparse.SUPPRESS)
+
+
+class _Help(argparse.Action):
+    """Prints the help of a command, and ends."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, help=help)
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
+        rare = [x for x in parser._actions if x.dest in _RARE and x.help != argparse.SUPPRESS]
+        if option_string != "--help-all" and rare:
+            for action in rare:
+                action.help = argparse.SUPPRESS
+            more = f"More flags: {parser.prog} --help-all."
+            parser.epilog = "\n\n".join(filter(None, [parser.epilog, more]))
+        parser.print_help()
+        parser.exit()

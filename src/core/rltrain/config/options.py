@@ -194,9 +194,8 @@ class Options(Generic[Unset, Word]):
     on_nonfinite: str = PLACE.option(
         "stop",
         RUN,
-        "what NaN or infinity does: stop ends the run, skip leaves out such updates, rollback goes "
-        "back to the newest checkpoint",
-        checks.one_of("stop", "skip", "rollback"),
+        "what NaN or infinity does: stop ends the run, skip leaves out such updates",
+        checks.one_of("stop", "skip"),
         metavar="WHAT",
         names="text",
     )

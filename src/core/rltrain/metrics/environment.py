@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper  # noqa: TI
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.metrics.episodes import EpisodeCounter
-from rltrain.metrics.finite import EnvNumbers
+from rltrain.metrics.numbers import EnvNumbers
 from rltrain.types import Arrays, ProcessGroup
 
 if TYPE_CHECKING:

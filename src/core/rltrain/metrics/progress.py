@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rltrain.metrics.episodes import EPISODE_SUMS, EpisodeWindow
-from rltrain.metrics.finite import KINDS
+from rltrain.metrics.numbers import KINDS
 from rltrain.metrics.scalars import ScalarExchange
 from rltrain.ranks.verdict import Stragglers
 from rltrain.records import RunEnded, Scalars

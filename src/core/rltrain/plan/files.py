@@ -17,11 +17,9 @@ from rltrain.launch.preflight import preflight
 from rltrain.options.run import RunOptions, overlay
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import BackendSpec, LauncherSpec, LibrarySpec
-from rltrain.storage.checkpoint import Checkpoint
-from rltrain.storage.checkpoints import INDEX
-from rltrain.storage.finding import CHOICES, find_checkpoint, find_run
+from rltrain.storage.checkpoint import INDEX, Checkpoint
 from rltrain.storage.resume import iterations_left, over_by
-from rltrain.storage.run import Run
+from rltrain.storage.run import CHOICES, Run, find_checkpoint, find_run
 from rltrain.storage.run_folder import LONGEST_NAME, check_writable
 from rltrain.storage.run_options import read_file, take
 from rltrain.terminal import note, one_line

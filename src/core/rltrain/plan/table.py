@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from rltrain.files.secrets import hide
 from rltrain.plan.draft import Plan
-from rltrain.plan.steps import number_of_ranks
+from rltrain.plan.resolve import number_of_ranks
 from rltrain.plugins.options import make_options
 from rltrain.specs import BackendSpec, ObserverSpec, load_object
 from rltrain.types import TaskInfo

@@ -11,8 +11,8 @@ from rltrain.errors import PeerLost, UsageError
 from rltrain.launch import say
 from rltrain.seeding import draw_seed
 from rltrain.storage.checkpoint import Checkpoint
-from rltrain.storage.finding import find_checkpoint
 from rltrain.storage.resume import over_by
+from rltrain.storage.run import find_checkpoint
 from rltrain.storage.run_folder import RunFolder, create_run_folder
 from rltrain.types import ProcessGroup
 

@@ -16,7 +16,7 @@ from rltrain.run.group import NotedGroup, SingleProcess
 from rltrain.run.recording import Output, Recorder, on_disk
 from rltrain.run.seeding import CoreSeeding
 from rltrain.seeding import SeedPlan
-from rltrain.storage.checkpoints import save_with_state
+from rltrain.storage.checkpoint import save_with_state
 from rltrain.storage.resume import Resumption, agent_for_state, circumstances, iterations_left
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import (

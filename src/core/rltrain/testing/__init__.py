@@ -13,7 +13,8 @@ from rltrain.metrics.divergence import leaves
 from rltrain.plugins.manager import RunPlugins
 from rltrain.run.session import RankSession
 from rltrain.run.worker import make_session
-from rltrain.testing.fake.faults import (
+from rltrain.testing.fake.group import Collective, FakeGroup
+from rltrain.testing.fake.run import (
     CollectiveMismatch,
     Deadlock,
     Fault,
@@ -21,7 +22,6 @@ from rltrain.testing.fake.faults import (
     PeerLost,
     RankDied,
 )
-from rltrain.testing.fake.group import Collective, FakeGroup
 from rltrain.testing.fake.training import RankRun, current, differing
 from rltrain.testing.fake.world import FakeWorld
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from rltrain.plugins.installed import without_given
-from rltrain.testing.fake.faults import Fault
 from rltrain.testing.fake.group import Collective, FakeGroup
-from rltrain.testing.fake.run import FakeRun, variables
+from rltrain.testing.fake.run import FakeRun, Fault, variables
 from rltrain.testing.fake.training import RankRun, named, plan_for, train_rank
 from rltrain.types import World
 

@@ -30,8 +30,7 @@ from test_statistics import (  # noqa: F401
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.metrics.episodes import EpisodeCounter
-from rltrain.metrics.finite import EnvNumbers
-from rltrain.metrics.numbers import Numbers
+from rltrain.metrics.numbers import EnvNumbers, Numbers
 from rltrain_jax.arrays import JaxArrays
 
 ARRAYS = JaxArrays()

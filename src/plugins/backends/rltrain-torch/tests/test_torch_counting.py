@@ -30,8 +30,7 @@ from test_statistics import (  # noqa: F401
 )
 
 from rltrain.metrics.episodes import EpisodeCounter
-from rltrain.metrics.finite import EnvNumbers
-from rltrain.metrics.numbers import Numbers
+from rltrain.metrics.numbers import EnvNumbers, Numbers
 from rltrain_torch.arrays import TorchArrays
 
 NAN, INF = math.nan, math.inf
