@@ -4,7 +4,8 @@
     python benchmarks/stepping.py | python benchmarks/figures.py take speed stepping.py
 
 The first line writes them into their pages. The second one keeps before what a script prints, in
-place of the figures of that page that it printed last.
+place of the figures of that page that it printed last. A study that has answered its question
+leaves this folder: `at` is then the commit that has it, and the page names it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def page_of(name: str) -> Path:
 
 
 def kept(name: str) -> list[dict[str, Any]]:
-    """Return the figures of a page, in its order: `by`, the command, and `lines`."""
+    """Return the figures of a page, in its order: `by`, the command, `lines`, and maybe `at`."""
     found: list[dict[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text())
     return found
 

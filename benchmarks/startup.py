@@ -14,6 +14,7 @@ file that https://ui.perfetto.dev opens.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -27,7 +28,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from alone import LIBRARIES
-from many_ranks import memory_of
 
 NUM_ENVS = 64
 TIMEOUT = 180
@@ -102,6 +102,23 @@ def begin(way: str, library: str, ranks: int, variables: Mapping[str, str] = os.
         if failed or not seconds:
             sys.exit(f"{way}, {library}, {ranks} ranks:\n{''.join(lines)[-4000:]}")
         return Start(seconds, time.monotonic() - entered, memory)
+
+
+def memory_of(process: int) -> float:
+    """Return the memory of a process and all below it in MiB; shared pages count once (PSS)."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        with contextlib.suppress(OSError, ValueError):  # It has just ended, or is no process.
+            status = (entry / "stat").read_text().rpartition(")")[2].split()
+            parents[int(entry.name)] = int(status[1])
+    total, family = 0, [process]
+    while family:
+        parent = family.pop()
+        family += [child for child, its in parents.items() if its == parent]
+        with contextlib.suppress(OSError):
+            lines = Path(f"/proc/{parent}/smaps_rollup").read_text().splitlines()
+            total += sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return total / 1024
 
 
 def traced(library: str, ranks: int, file: Path) -> None:

@@ -16,7 +16,7 @@ __all__ = ["add_for", "begin_with_few", "share_cores"]
 _WORK = 500_000_000
 """Floating-point operations of a forward pass for each thread. With less, a second thread makes a
 pass at most 1.8 times as fast on an idle machine; where other programs compute, ten times as slow
-and more, as one thread waits for the other at each layer (benchmarks/threads.py)."""
+and more, as one thread waits for the other at each layer (docs/clusters.md)."""
 
 
 def share_cores(world: World) -> None:
