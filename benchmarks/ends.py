@@ -25,8 +25,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 STATUSES = {
-    **{signal.SIGINT: {130}, signal.SIGTERM: {143, 75}},
-    **{signal.SIGHUP: {75}, signal.SIGUSR2: {75}},
+    signal.SIGINT: {130},
+    signal.SIGTERM: {143, 75},
+    signal.SIGHUP: {75},
+    signal.SIGUSR2: {75},
 }
 PATIENCE = 120
 """Seconds from a request to the end of its command."""

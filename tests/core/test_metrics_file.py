@@ -58,8 +58,15 @@ def test_the_reader_returns_what_was_recorded(tmp_path):
     lists = found.scalars, found.checkpoints, found.media, found.warnings
     assert [record for each in lists for record in each] + [found.ended] == records
     expected = {
-        **{"library": "rl_games", "algorithm": "ppo", "task": "suite/Task-v1", "seed": 42},
-        **{"world_size": 2, "num_nodes": 1, "num_envs": 8, "frames": 7, "iterations": 100},
+        "library": "rl_games",
+        "algorithm": "ppo",
+        "task": "suite/Task-v1",
+        "seed": 42,
+        "world_size": 2,
+        "num_nodes": 1,
+        "num_envs": 8,
+        "frames": 7,
+        "iterations": 100,
     }
     began = dataclasses.asdict(found.started)
     assert abs((datetime.datetime.now(datetime.UTC) - began.pop("time")).total_seconds()) < 60

@@ -46,8 +46,12 @@ USED, LATE = "used", "LATE"
 def run(library: str, folder: Path, **changed: Any) -> dict[str, Any]:
     """Return the options of a short run."""
     return {
-        **{"library": library, "task": TASK, "agent": SHORT[library], "num_envs": 8},
-        **{"max_iterations": 3, "log_root": str(folder / "logs")},
+        "library": library,
+        "task": TASK,
+        "agent": SHORT[library],
+        "num_envs": 8,
+        "max_iterations": 3,
+        "log_root": str(folder / "logs"),
     } | changed
 
 

@@ -18,8 +18,12 @@ SKRL = {"JAX_RANK": "1", "JAX_LOCAL_RANK": "1", "JAX_WORLD_SIZE": "2"}
 
 
 SLURM = {
-    **{"SLURM_JOB_ID": "12", "SLURM_STEP_NODELIST": "n1", "SLURM_NTASKS": "2"},
-    **{"SLURM_PROCID": "1", "SLURM_LOCALID": "1", "SLURM_STEP_TASKS_PER_NODE": "2"},
+    "SLURM_JOB_ID": "12",
+    "SLURM_STEP_NODELIST": "n1",
+    "SLURM_NTASKS": "2",
+    "SLURM_PROCID": "1",
+    "SLURM_LOCALID": "1",
+    "SLURM_STEP_TASKS_PER_NODE": "2",
 }
 
 

@@ -40,8 +40,12 @@ def trained(tmp_path):
         action = "rltrain/CartPole-v1" if "dqn" in algorithm else "rltrain/CartPoleContinuous-v1"
         return make_plan(
             {
-                **{"library": library, "framework": framework, "algorithm": algorithm},
-                **{"task": action, "device": "cpu", "log_root": str(tmp_path / "logs")},
+                "library": library,
+                "framework": framework,
+                "algorithm": algorithm,
+                "task": action,
+                "device": "cpu",
+                "log_root": str(tmp_path / "logs"),
                 **options,
             },
             {},

@@ -100,6 +100,12 @@ def test_what_is_clipped_is_the_average(train):
         assert watcher.norms == pytest.approx([0.01] * 16, rel=1e-3)
 
 
+def test_advantages_are_normalized_where_the_options_say_so(train):
+    # That ranks do it together is the kit's rule that they learn as one.
+    on, off = (train(1, {"normalize_advantage": given}) for given in (True, False))
+    assert not torch.equal(*(states(runs)[0]["action_net.weight"] for runs in (on, off)))
+
+
 def test_the_gradients_of_a_step_cost_one_collective(tmp_path):
     world = FakeWorld(2)
     options = {"num_envs": 8, "max_iterations": 2, "agent": SMALL, "log_root": str(tmp_path)}

@@ -6,17 +6,19 @@ COMMANDS = {
     "doctor": "rltrain-tools",
     "new": "rltrain-devkit",
     "tasks": "rltrain-tools",
-    **{"play": "rltrain-tools", "evaluate": "rltrain-tools[evaluate]", "export": "rltrain-tools"},
+    "play": "rltrain-tools",
+    "evaluate": "rltrain-tools[evaluate]",
+    "export": "rltrain-tools",
     **dict.fromkeys(("report", "scale"), "rltrain-tools[report]"),
     **dict.fromkeys(("check", "complete"), "rltrain-devkit"),
 }
 """What to install for each command, in the order in which commands are listed."""
 
 NODES: dict[str, str | None] = {
-    **{"AWS_BATCH_JOB_NUM_NODES": "1", "SM_HOSTS": None},
-    **{"SKYPILOT_NODE_IPS": None, "CLUSTER_SPEC": None},
-    **{"PET_NNODES": "1", "WORLD_SIZE": "1", "NUM_PROCESSES": "1", "JAX_NUM_PROCESSES": "1"},
-    **{"VC_TASK_INDEX": None, "JOB_COMPLETION_INDEX": None},
+    **dict.fromkeys(("AWS_BATCH_JOB_NUM_NODES", "PET_NNODES", "WORLD_SIZE"), "1"),
+    **dict.fromkeys(("NUM_PROCESSES", "JAX_NUM_PROCESSES"), "1"),
+    **dict.fromkeys(("SM_HOSTS", "SKYPILOT_NODE_IPS", "CLUSTER_SPEC")),
+    **dict.fromkeys(("VC_TASK_INDEX", "JOB_COMPLETION_INDEX")),
 }
 """Variables that the clusters of CLUSTERS set where there may be several nodes, and the value that
 says that there is one. Where no launcher of ranks is found, WORLD_SIZE counts nodes."""

@@ -154,5 +154,8 @@ def test_bounds_are_described_if_one_of_them_is_finite():
     endless = np.inf
     assert set(described([-endless, -endless], [endless, endless])) == {"scale", "offset"}
     assert described([-2, -endless], [2, endless]) == {
-        **{"scale": [2, 1], "offset": [0, 0], "low": [-2, -endless], "high": [2, endless]},
+        "scale": [2, 1],
+        "offset": [0, 0],
+        "low": [-2, -endless],
+        "high": [2, endless],
     }

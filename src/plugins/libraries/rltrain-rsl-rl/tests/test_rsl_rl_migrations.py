@@ -176,14 +176,21 @@ FLAT = {"seed": 1, **RUNNER, "policy": POLICY, "algorithm": {"class_name": "PPO"
     [
         # legged_gym's, with the names of the classes in the runner's section, or without.
         {
-            **{"seed": 1, "runner_class_name": "OnPolicyRunner", "policy": POLICY},
-            **{"algorithm": ALGORITHM, "runner": {**RUNNER, "algorithm_class_name": "PPO"}},
+            "seed": 1,
+            "runner_class_name": "OnPolicyRunner",
+            "policy": POLICY,
+            "algorithm": ALGORITHM,
+            "runner": {**RUNNER, "algorithm_class_name": "PPO"},
         },
         {"seed": 1, "policy": POLICY, "algorithm": ALGORITHM, "runner": RUNNER},
         # Genesis' examples': a part of the runner's options are at the top level.
         {
-            **{"seed": 1, "num_steps_per_env": 8, "save_interval": 5, "policy": POLICY},
-            **{"algorithm": {"class_name": "PPO", **ALGORITHM}, "runner": {"max_iterations": 3}},
+            "seed": 1,
+            "num_steps_per_env": 8,
+            "save_interval": 5,
+            "policy": POLICY,
+            "algorithm": {"class_name": "PPO", **ALGORITHM},
+            "runner": {"max_iterations": 3},
         },
         # Of Hydra's users, with their own options beside it.
         {"algo": {"algo": "ppo", **FLAT}, "training": {"device": None}},

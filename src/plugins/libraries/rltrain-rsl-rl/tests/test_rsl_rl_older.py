@@ -96,8 +96,13 @@ def trained(tmp_path_factory):
             agent = (SHORT | options) if algorithm == "ppo" else {"num_steps_per_env": 16}
             agent |= {"algorithm.learning_rate": RATE}
             [run] = FakeWorld(1).train(
-                **{"library": "rsl_rl", "task": TASK, "algorithm": algorithm, "agent": agent},
-                **{"num_envs": 8, "max_iterations": 2, "log_root": str(folder)},
+                library="rsl_rl",
+                task=TASK,
+                algorithm=algorithm,
+                agent=agent,
+                num_envs=8,
+                max_iterations=2,
+                log_root=str(folder),
                 checkpoint=str(teacher) if teacher else None,
             )
             file = Path(shutil.copy(run.result.checkpoint, folder / "model_1.pt"))
@@ -128,8 +133,13 @@ def test_training_continues_with_a_fresh_optimizer(case, algorithm, version, tra
     torch.save(older(saved, version, ROLES[algorithm]), old)
     (today,), (before,) = (
         FakeWorld(1).train(
-            **{"library": "rsl_rl", "task": TASK, "algorithm": algorithm, "agent": agent},
-            **{"num_envs": 8, "max_iterations": 4, "log_root": str(tmp_path / str(index))},
+            library="rsl_rl",
+            task=TASK,
+            algorithm=algorithm,
+            agent=agent,
+            num_envs=8,
+            max_iterations=4,
+            log_root=str(tmp_path / str(index)),
             checkpoint=str(path),
         )
         for index, path in enumerate((file, old))

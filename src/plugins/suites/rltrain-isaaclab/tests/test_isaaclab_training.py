@@ -54,8 +54,13 @@ def test_ranks_learn_with_registered_options(library, task, steps, tmp_path):
 def test_ranks_learn_from_cameras_with_default_options(library, task, short, tmp_path):
     pytest.importorskip(library)
     (run,) = FakeWorld(1, rank_local=PLACE.get(library, ())).train(
-        **{"library": library, "suite": "isaaclab", "task": task, "num_envs": 4},
-        **{"max_iterations": 2, "agent": short[library], "log_root": str(tmp_path)},
+        library=library,
+        suite="isaaclab",
+        task=task,
+        num_envs=4,
+        max_iterations=2,
+        agent=short[library],
+        log_root=str(tmp_path),
     )
     assert run.result.iterations == 2
     channels = 3 if task == CAMERA else 1

@@ -53,8 +53,12 @@ def complete(tmp_path_factory):
     def offered(line, **more):
         found = subprocess.run(
             [*("bash", "--norc", "-c", IN_BASH, "bash"), line],
-            **{"cwd": here, "env": {**environ, **more}, "timeout": 60},
-            **{"capture_output": True, "text": True, "check": True},
+            cwd=here,
+            env={**environ, **more},
+            timeout=60,
+            capture_output=True,
+            text=True,
+            check=True,
         )
         assert found.stderr == ""
         return {each.strip() for each in found.stdout.splitlines()} - {""}
@@ -93,8 +97,12 @@ def test_runs_are_looked_for_below_the_log_root_of_the_line(complete):
 def run(code, tmp_path, **environ):
     return subprocess.run(
         [sys.executable, "-c", code],
-        **{"cwd": tmp_path, "env": {**os.environ, **environ}, "timeout": 60},
-        **{"capture_output": True, "text": True, "check": False},
+        cwd=tmp_path,
+        env={**os.environ, **environ},
+        timeout=60,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
 

@@ -23,10 +23,18 @@ if TYPE_CHECKING:
     """What a run recorded, as x and y."""
 
 _STYLE: dict[Any, Any] = {
-    **{"font.size": 9.0, "axes.titlesize": 10.0, "legend.fontsize": 8.5, "legend.frameon": False},
-    **{"axes.spines.top": False, "axes.spines.right": False, "axes.axisbelow": True},
-    **{"axes.grid": True, "axes.grid.axis": "y", "grid.color": "#dfe3e8"},
-    **{"lines.linewidth": 1.6, "text.parse_math": False},
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": "#dfe3e8",
+    "lines.linewidth": 1.6,
+    "text.parse_math": False,
 }
 _COLORS = 10
 """Of matplotlib's default cycle, C0 to C9."""

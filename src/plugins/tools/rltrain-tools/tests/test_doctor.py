@@ -48,8 +48,14 @@ def flaky(site, monkeypatch):
 def result(**more):
     own = [{"rank": rank, "host": "h", "device": "cpu", "right": True} for rank in range(2)]
     return {
-        **{"expected": 3.0, "found": [[3, 3]], "ranks": own, "latency_ms": 0.1},
-        **{"large_bytes": 2**22, "large_ms": 2.0, "bandwidth_gb_s": 2.1, **more},
+        "expected": 3.0,
+        "found": [[3, 3]],
+        "ranks": own,
+        "latency_ms": 0.1,
+        "large_bytes": 2**22,
+        "large_ms": 2.0,
+        "bandwidth_gb_s": 2.1,
+        **more,
     }
 
 

@@ -34,15 +34,15 @@ def result_of(run, checkpoint="checkpoints/a.pth", **more):
         for value in (1.0, 3.0)
     ]
     made = {
-        **{
-            "digest": "0a",
-            "iteration": 7,
-            "library": "l",
-            "algorithm": "a",
-            "task": "t",
-            "env": {"play": True},
-        },
-        **{"seeds": (4,), "episodes": tuple(both), **more},
+        "digest": "0a",
+        "iteration": 7,
+        "library": "l",
+        "algorithm": "a",
+        "task": "t",
+        "env": {"play": True},
+        "seeds": (4,),
+        "episodes": tuple(both),
+        **more,
     }
     return Result(run=str(run), checkpoint=str(run / checkpoint), **made)
 

@@ -161,8 +161,12 @@ def test_the_status_is_that_of_the_environment_shown(play, monkeypatch):
     play(2, viewer)
     # Environment 0 has ended an episode, 1 has not.
     assert viewer.shown[-1] == {
-        **{"agent": "last.txt", "environment": "1", "return": "2.00", "length": "2"},
-        **{"finished": "1, mean return 2.00", "step": "2"},
+        "agent": "last.txt",
+        "environment": "1",
+        "return": "2.00",
+        "length": "2",
+        "finished": "1, mean return 2.00",
+        "step": "2",
     }
 
 

@@ -346,7 +346,11 @@ def test_evaluate_prints_a_table_and_json(run, capsys):
     (found,) = json.loads(capsys.readouterr().out)
     assert (found["iteration"], found["episodes"], len(found["each"])) == (3, 12, 12)
     assert found["each"][0] == {
-        **{"seed": 1, "environment": 0, "episode_return": 2.0, "length": 2, "success": None}
+        "seed": 1,
+        "environment": 0,
+        "episode_return": 2.0,
+        "length": 2,
+        "success": None,
     }
     assert found["digest"]
     assert found["env"] == {"gravity": 1.5}

@@ -20,8 +20,13 @@ TASK = "Isaac-Cartpole-Direct"
 def trained(tmp_path_factory):
     """The result of a short run in this process."""
     return package.train(
-        **{"library": "rsl_rl", "task": TASK, "num_envs": 8, "max_iterations": 2, "device": "cpu"},
-        **{"agent": {"num_steps_per_env": 4}, "log_root": str(tmp_path_factory.mktemp("logs"))},
+        library="rsl_rl",
+        task=TASK,
+        num_envs=8,
+        max_iterations=2,
+        device="cpu",
+        agent={"num_steps_per_env": 4},
+        log_root=str(tmp_path_factory.mktemp("logs")),
     )
 
 

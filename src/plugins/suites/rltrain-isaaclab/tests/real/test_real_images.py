@@ -59,8 +59,13 @@ def test_images_are_described(task):
 def test_libraries_learn_from_cameras(library, task, preset, short, tmp_path):
     pytest.importorskip(library)
     (run,) = FakeWorld(1).train(
-        **{"library": library, "task": task, "env": {"presets": preset}, "num_envs": 4},
-        **{"max_iterations": 1, "agent": short[library], "log_root": str(tmp_path)},
+        library=library,
+        task=task,
+        env={"presets": preset},
+        num_envs=4,
+        max_iterations=1,
+        agent=short[library],
+        log_root=str(tmp_path),
     )
     assert run.result.iterations == 1
     channels = 2 * {"depth": 1, "semantic_segmentation": 4}.get(preset, 3)

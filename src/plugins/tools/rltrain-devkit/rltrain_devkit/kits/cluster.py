@@ -15,10 +15,22 @@ from rltrain.specs import ClusterSpec
 from rltrain_devkit.kits.rules import Kit, skip
 
 _OF_OTHERS = {
-    **{"HOSTNAME": "node-1", "USER": "ada", "HOME": "/home/ada", "PATH": "/usr/bin"},
-    **{"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"},
-    **{"NODE_RANK": "1", "NNODES": "2", "MASTER_ADDR": "elsewhere", "MASTER_PORT": "1234"},
-    **{"CUDA_VISIBLE_DEVICES": "0,1", "OMP_NUM_THREADS": "1", "JOB_ID": "7", "HOSTS": "a,b"},
+    "HOSTNAME": "node-1",
+    "USER": "ada",
+    "HOME": "/home/ada",
+    "PATH": "/usr/bin",
+    "RANK": "1",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "2",
+    "LOCAL_WORLD_SIZE": "2",
+    "NODE_RANK": "1",
+    "NNODES": "2",
+    "MASTER_ADDR": "elsewhere",
+    "MASTER_PORT": "1234",
+    "CUDA_VISIBLE_DEVICES": "0,1",
+    "OMP_NUM_THREADS": "1",
+    "JOB_ID": "7",
+    "HOSTS": "a,b",
 }
 """What other programs set, and what a cluster must not take for its own."""
 

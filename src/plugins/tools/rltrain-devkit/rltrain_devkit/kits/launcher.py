@@ -186,8 +186,12 @@ def _launch(launcher: str, options: str, case: str) -> Mapping[str, Any]:
         printed = (folder / "output").read_text(errors="replace")[-4000:] or "(no output)"
         written = folder / OUTCOME
         return {
-            **{"status": status, "alive": alive(folder), "ranks": arrived(folder)},
-            **{"error": "", "message": printed, "result": None},
+            "status": status,
+            "alive": alive(folder),
+            "ranks": arrived(folder),
+            "error": "",
+            "message": printed,
+            "result": None,
             "saved": any(folder.glob("logs/**/checkpoints/*")),
             **(json.loads(written.read_text()) if written.exists() else {}),
         }
