@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from rltrain.commands import Plan
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, suggest
-from rltrain.launch import RankLog, say
+from rltrain.launch import PARTIAL, RankLog, say
 from rltrain.plugins import discover, exporters
 from rltrain.policies import Trained, open_session
 from rltrain.policy import Exporter, PolicyModule
@@ -127,6 +128,8 @@ def choose_files(
 def _write(path: Path, write: Callable[[Path], Any]) -> None:
     """Write a file that is complete or absent."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f"{PARTIAL}*-{path.name}"):  # By one that was killed.
+        shutil.rmtree(left, ignore_errors=True)
     try:
         RunFolder(path.parent).write_atomically(path.name, write)
     except NotWritten as error:
