@@ -6,11 +6,11 @@ On the CPU (see conftest.py) the ranks meet over gloo.
 from __future__ import annotations
 
 import json
-import time
 
 import pytest
 from claims import of_each_algorithm
 from gloo_runs import gloo_run
+from helpers import free_port, wait_for
 from judged import TOLERANCE, check_as_one
 from on_device import (
     BACKEND,
@@ -24,8 +24,6 @@ from on_device import (
     tensors,
 )
 from shard_runs import Again, prepared, whole_run
-
-from rltrain.nodes import hold_port
 
 pytestmark = pytest.mark.usefixtures("nccl_shares")
 
@@ -114,8 +112,7 @@ def test_a_checkpoint_of_two_ranks_goes_on_as_one_process_on_the_cpu(library, tm
 
 def test_a_node_joins_a_running_one_on_the_same_gpu(tmp_path):
     """By torch's elastic agents; each node has one rank, and both nodes are this machine."""
-    with hold_port() as held:
-        port = held.getsockname()[1]
+    port = free_port()
     words = ("--library", "rsl_rl", "--distributed", *SHARING, "--nproc-per-node", "1")
     words = (*words, "--nnodes", "1:2", "--rdzv-id", "x", "--rdzv-endpoint", f"127.0.0.1:{port}")
     words = (*words, "--num-envs", "16", "--max-iterations", "150", "--max-restarts", "1", *EVERY)
@@ -124,11 +121,8 @@ def test_a_node_joins_a_running_one_on_the_same_gpu(tmp_path):
     allowed = {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
     nodes = [started_in(tmp_path, *words, **allowed)]
     try:
-        end = time.monotonic() + 120
-        while not list(tmp_path.glob("logs/*/*/*/checkpoints.json")):
-            assert nodes[0].poll() is None, nodes[0].communicate()
-            assert time.monotonic() < end, "the first node did not train alone"
-            time.sleep(0.2)
+        saved = lambda: list(tmp_path.glob("logs/*/*/*/checkpoints.json"))  # noqa: E731
+        wait_for(saved, 120, process=nodes[0], what="the first node did not train alone")
         nodes.append(started_in(tmp_path, *words, **allowed))
         ends = [node.communicate(timeout=200) for node in nodes]
     finally:

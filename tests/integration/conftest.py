@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from helpers import living, wait_for
 
 sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
@@ -86,28 +87,19 @@ class Command:
 
     def members(self, process: subprocess.Popen[str]) -> list[int]:
         """Return the ids of all living processes of a command: those of its session."""
-        found = []
-        for entry in Path("/proc").iterdir():
-            if not entry.name.isdigit():
-                continue
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[3]) == process.pid and fields[0] != "Z":
-                found.append(int(entry.name))
-        return sorted(found)
+        return living(process.pid)
 
     def ranks(self, process: subprocess.Popen[str], count: int, timeout: float = 60) -> list[int]:
         """Wait until all ranks run, and return their process ids by rank."""
-        deadline = time.monotonic() + timeout
-        while time.monotonic() < deadline:
-            files = [self.folder / f"rank_{rank}.pid" for rank in range(count)]
-            if all(path.exists() for path in files):
-                return [int(path.read_text()) for path in files]
-            assert process.poll() is None, process.communicate()[1]
-            time.sleep(0.1)
-        raise AssertionError("the ranks did not start")
+        files = [self.folder / f"rank_{rank}.pid" for rank in range(count)]
+        started = lambda: all(path.exists() for path in files)  # noqa: E731
+        wait_for(started, timeout, process=process, what="the ranks did not start")
+        return [int(path.read_text()) for path in files]
+
+    def checkpoint(self, process: subprocess.Popen[str], name: str = "model_0.pt") -> None:
+        """Wait until a run has saved a checkpoint."""
+        found = lambda: list(self.log_root.glob(f"*/*/*/checkpoints/{name}"))  # noqa: E731
+        wait_for(found, process=process, what="no iteration was done")
 
     def all_gone(self, process: subprocess.Popen[str], within: float = 5) -> bool:
         deadline = time.monotonic() + within

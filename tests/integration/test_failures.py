@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -77,10 +78,7 @@ def test_a_signal_ends_the_run_after_its_iteration(command, how, number, code):
     words = ("--library", "rsl_rl", *SLOW, *ranks)
     process = command.start(*words, launcher=launcher if joins else ())
     ranks = command.ranks(process, 2 if ranks else 1)
-    deadline = time.monotonic() + 60
-    while not list(command.log_root.glob("*/*/*/checkpoints/model_0.pt")):
-        assert time.monotonic() < deadline, "no iteration was done"
-        time.sleep(0.1)
+    command.checkpoint(process)
     if joins:
         os.kill(ranks[1], number)  # As srun sends it to its tasks.
     elif number == signal.SIGUSR1:
@@ -155,10 +153,8 @@ def test_a_run_that_nohup_started_outlives_its_terminal(command):
 def test_nothing_is_left_of_a_run_that_ends_while_it_starts(command, number, code, temporary):
     process = command.start(*TWO_RANKS, TMPDIR=temporary)
     assert "starting 2 rank(s)" in process.stdout.readline()
-    server, deadline = "from multiprocessing.spawn", time.monotonic() + 30
-    while not any(server in words(pid) for pid in command.members(process)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    server = "from multiprocessing.spawn"
+    wait_for(lambda: any(server in words(pid) for pid in command.members(process)))
     process.send_signal(number)
     run = command.finish(process, timeout=LIMIT)
     assert run.returncode == code

@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -77,9 +78,7 @@ def test_ctrl_c_reaches_all_and_ends_everything(probe):
 
 def test_ctrl_c_while_ranks_begin_shows_no_traceback(probe):
     process = probe.start(*JAX)
-    deadline = time.monotonic() + LIMIT
-    while len(probe.members(process)) < 4 and time.monotonic() < deadline:  # And the tracker.
-        time.sleep(0.01)
+    wait_for(lambda: len(probe.members(process)) >= 4)  # And the tracker.
     os.killpg(process.pid, signal.SIGINT)
     run = probe.finish(process, timeout=LIMIT)
     assert run.returncode == 130

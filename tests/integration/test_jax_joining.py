@@ -4,27 +4,17 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import free_port
 
 pytestmark = pytest.mark.slow
 
 JAX = ["--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu"]
 RUN = [*JAX, "--distributed", "--max-iterations", "3"]
 SCRIPT = str(Path(sys.executable).with_name("rltrain"))
-LOOPBACK = {"127.0.0.1": socket.AF_INET, "[::1]": socket.AF_INET6}
-
-
-def free_port(host: str = "127.0.0.1") -> str:
-    with socket.socket(LOOPBACK[host]) as found:
-        try:
-            found.bind((host.strip("[]"), 0))
-        except OSError:
-            pytest.skip(f"this machine has no {host}")
-        return str(found.getsockname()[1])
 
 
 def seen(probe, rank: int) -> dict:
@@ -56,11 +46,11 @@ def test_it_starts_ranks_of_torch_too(probe):
     assert seen(probe, 1)["kind"] == "TorchProcessGroup"
 
 
-@pytest.mark.parametrize("host", LOOPBACK)
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]"])
 def test_two_nodes_are_one_run(probe, host, monkeypatch):
     """Without the proxy, although there is one: nobody answers there."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    address = f"{host}:{free_port(host)}"
+    address = f"{host}:{free_port(host.strip('[]'))}"
     nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--coordinator-address", address]
     second = probe.start(*RUN, *nodes, "--node-rank", "1")
     first = probe(*RUN, *nodes, "--node-rank", "0")
@@ -120,7 +110,7 @@ def test_a_failed_rank_of_skrls_launcher_blocks_no_other(probe, how, words):
 def test_tasks_of_srun_are_joined(probe):
     """The coordinator's address comes from the job's number and the first node."""
     place = {
-        "SLURM_JOB_ID": free_port(),  # It becomes the coordinator's port.
+        "SLURM_JOB_ID": str(free_port()),  # It becomes the coordinator's port.
         "SLURM_STEP_NODELIST": "localhost",
         "SLURM_NTASKS": "2",
         "SLURM_STEP_NUM_NODES": "1",

@@ -7,16 +7,11 @@ import socket
 
 import pytest
 import torch
+from helpers import free_port
 
 pytestmark = pytest.mark.slow
 
 RUN = ["--library", "rl_games", "--distributed", "--num-envs", "32", "--max-iterations", "2"]
-
-
-def free_port() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return str(probe.getsockname()[1])
 
 
 TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
@@ -60,7 +55,7 @@ def test_parameters_do_not_depend_on_who_starts_the_ranks(
 
 
 def test_two_nodes_end_with_the_same_parameters_too(command):
-    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", free_port()]
+    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", str(free_port())]
     second = command.start(*RUN, *nodes, "--node-rank", "1", "--observer", "probe")
     first = command(*RUN, *nodes, "--node-rank", "0", "--observer", "probe")
     assert first.returncode == 0, first.stderr
@@ -76,7 +71,7 @@ def test_two_nodes_end_with_the_same_parameters_too(command):
     ],
 )
 def test_what_one_node_refuses_is_said_on_the_other(command, wrong, said):
-    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", free_port()]
+    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", str(free_port())]
     second = command.start(*RUN, *nodes, "--node-rank", "1", *wrong)
     run, other = command(*RUN, *nodes, "--node-rank", "0"), command.finish(second)
     assert (run.returncode, other.returncode) == (2, 2)
@@ -86,7 +81,7 @@ def test_what_one_node_refuses_is_said_on_the_other(command, wrong, said):
 
 def test_what_one_task_of_srun_refuses_is_said_by_the_other(command):
     job = {
-        "SLURM_JOB_ID": free_port(),
+        "SLURM_JOB_ID": str(free_port()),
         "SLURM_STEP_NODELIST": "localhost",
         "SLURM_NTASKS": "2",
         "SLURM_STEP_TASKS_PER_NODE": "2",
@@ -101,7 +96,7 @@ def test_what_one_task_of_srun_refuses_is_said_by_the_other(command):
 def test_tasks_of_srun_are_joined(command):
     """Two tasks of a job; the master's port comes from the job's number."""
     job = {
-        "SLURM_JOB_ID": free_port(),
+        "SLURM_JOB_ID": str(free_port()),
         "SLURM_STEP_NODELIST": "localhost",
         "SLURM_NTASKS": "2",
         "SLURM_STEP_TASKS_PER_NODE": "2",
@@ -129,7 +124,7 @@ def test_torchrun_without_distributed_is_refused(command):
 
 
 def test_ranks_with_different_options_are_refused(command):
-    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", free_port()]
+    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", str(free_port())]
     second = command.start(*RUN, *nodes, "--node-rank", "1", "agent.params.config.gamma=0.5")
     first = command(*RUN, *nodes, "--node-rank", "0")
     other = command.finish(second)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import sys
 
 import pytest
+from helpers import free_port
 
 pytestmark = pytest.mark.slow
 
@@ -19,12 +19,6 @@ PACKAGES = {
 """Packages of an ordinary index that have a mpiexec, and its flags for root on two cores."""
 
 RUN = ("--distributed", "--num-envs", "32", "--max-iterations", "2")
-
-
-def free_port() -> str:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return str(found.getsockname()[1])
 
 
 @pytest.fixture(scope="module", params=PACKAGES)
@@ -41,7 +35,7 @@ def mpiexec(request, tmp_path_factory):
 
 
 def test_torch_joins_the_ranks_of_mpiexec(command, mpiexec):
-    words = ("--library", "rsl_rl", *RUN, "--observer", "probe", "--master-port", free_port())
+    words = ("--library", "rsl_rl", *RUN, "--observer", "probe", "--master-port", str(free_port()))
     run = command(*words, before=mpiexec)
     assert run.returncode == 0, run.stderr
     assert "2 ranks on cpu" in run.stdout
@@ -51,7 +45,7 @@ def test_torch_joins_the_ranks_of_mpiexec(command, mpiexec):
 def test_jax_joins_the_ranks_of_mpiexec(probe, mpiexec):
     words = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--device", "cpu")
     # Hydra sets nothing by which two jobs on a machine could choose different ports.
-    run = probe(*words, *RUN, "--master-port", free_port(), before=mpiexec)
+    run = probe(*words, *RUN, "--master-port", str(free_port()), before=mpiexec)
     assert run.returncode == 0, run.stderr
     for rank in (0, 1):
         world = json.loads((probe.folder / f"seen_{rank}.json").read_text())["world"]

@@ -96,10 +96,7 @@ def test_options_that_a_rank_refuses_are_shown_without_a_traceback(command):
 def test_a_signal_ends_the_run_after_its_iteration(command, number, code):
     process = command.start("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW)
     ranks = command.ranks(process, 2)
-    deadline = time.monotonic() + 60
-    while not list(command.log_root.glob("*/*/*/checkpoints/model_0.pt")):
-        assert time.monotonic() < deadline, "no iteration was done"
-        time.sleep(0.1)
+    command.checkpoint(process)
     os.killpg(process.pid, number)
     run = command.finish(process, timeout=60)
     assert run.returncode == code, run.stderr

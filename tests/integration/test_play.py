@@ -7,13 +7,12 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
-import time
 
 import numpy as np
 import pytest
 from browsers import IN_SOFTWARE, open_browser
+from helpers import free_port, wait_for
 
 import rltrain
 from rltrain.cli import main
@@ -66,14 +65,6 @@ def seen(picture, color) -> int:
     return int((abs(picture.astype(int) - color).max(-1) < 30).sum())
 
 
-def wait_for(look, least=200, timeout=90):
-    """Wait until at least so many pixels are seen."""
-    deadline = time.monotonic() + timeout
-    while (count := look()) < least:
-        assert time.monotonic() < deadline, f"{count} pixels of the color"
-        time.sleep(0.5)
-
-
 def line(process, start) -> str:
     """Return the rest of the next line of a command that starts so."""
     for text in process.stdout:
@@ -97,9 +88,7 @@ def interrupted(command, process) -> str:
 def test_the_page_shows_the_environments(command, tmp_path, words, color):
     pytest.importorskip("mjviser", reason="pages need the extra rltrain[viewer]")
     image = pytest.importorskip("PIL.Image")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     process = command.start("play", *words, "--viewer", "viser", "--port", str(port))
     url = line(process, "watch it in ")
     assert url == f"http://127.0.0.1:{port}"
@@ -117,13 +106,13 @@ def test_the_page_shows_the_environments(command, tmp_path, words, color):
             return text in browser.find_element("tag name", "body").text
 
         browser.get(url)
-        wait_for(look)
+        wait_for(lambda: look() > 200, 90, every=0.5)
         click("Pause")
-        wait_for(lambda: says("paused"), least=1, timeout=30)
+        wait_for(lambda: says("paused"), 30, every=0.5)
         click("Reset")
-        wait_for(lambda: says("return 0.00"), least=1, timeout=30)
+        wait_for(lambda: says("return 0.00"), 30, every=0.5)
         click("Step")
-        wait_for(lambda: says("length 1\n"), least=1, timeout=30)
+        wait_for(lambda: says("length 1\n"), 30, every=0.5)
         errors = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
         assert errors == []
     interrupted(command, process)
@@ -153,7 +142,8 @@ def test_a_window_shows_the_environments(command, display):
     grab = pytest.importorskip("PIL.ImageGrab").grab
     process = command.start("play", *ANT, DISPLAY=display)
     assert line(process, "watch it in ").startswith("a window; keys: space (pause)")
-    wait_for(lambda: seen(np.asarray(grab(xdisplay=display).convert("RGB")), BROWN))
+    shown = lambda: seen(np.asarray(grab(xdisplay=display).convert("RGB")), BROWN)  # noqa: E731
+    wait_for(lambda: shown() > 200, 90, every=0.5)
     interrupted(command, process)
 
 

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
+from helpers import wait_for
 from ports import Port, listening
 
 pytestmark = pytest.mark.slow
@@ -44,14 +44,15 @@ def check(port: Port) -> None:
 def test_a_run_on_one_node_listens_on_this_machine_only(command, capsys, words):
     if "jax" in words:
         pytest.importorskip("jax")
-    process, deadline, found = command.start(*words), time.monotonic() + TIMEOUT, set()
-    while rows(command) < 2:
-        assert process.poll() is None, command.finish(process).stderr
-        assert time.monotonic() < deadline, "it does not train"
+    process, found = command.start(*words), set()
+
+    def trains():
         for port in listening(process.pid) - found:
             check(port)
             found.add(port)
-        time.sleep(0.05)
+        return rows(command) >= 2
+
+    wait_for(trains, TIMEOUT, process=process)
     process.send_signal(signal.SIGTERM)
     assert command.finish(process).returncode == 75
     with capsys.disabled():

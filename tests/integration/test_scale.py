@@ -8,10 +8,9 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
+from helpers import living, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -60,34 +59,13 @@ def scale(tmp_path):
         process.stdout.close()
 
 
-def members(process):
-    """Return the living processes of a command's session."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[3]) == process.pid and fields[0] != "Z":
-                found.append(int(entry.name))
-    return found
-
-
-def wait_for(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def test_an_interrupted_experiment_continues_where_it_stopped(scale, tmp_path):
     first = scale()
     output = tmp_path / "out" / "output" / "ranks-2_seed-42.txt"
-    wait_for(lambda: output.exists() and "starting 2 rank(s)" in output.read_text())
+    wait_for(lambda: output.exists() and "starting 2 rank(s)" in output.read_text(), 120)
     first.send_signal(signal.SIGTERM)  # To this process alone; Ctrl-C reaches the run, too.
     assert first.wait(timeout=90) == 143
-    wait_for(lambda: not members(first), 10)
+    wait_for(lambda: not living(first.pid), 10)
 
     second = scale()
     text, _ = second.communicate(timeout=150)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
 import pytest
+from helpers import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -23,18 +23,10 @@ def trained(command):
     return run.folder
 
 
-def wait_for(found, process):
-    deadline = time.monotonic() + 60
-    while not found():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_export_that_is_ended_says_so_and_the_next_one_cleans_up(command, trained, number, code):
     process = command.start("export", str(trained), *TASK)
-    wait_for(lambda: list(trained.glob("exported/.*/")), process)
+    wait_for(lambda: list(trained.glob("exported/.*/")), process=process)
     process.send_signal(number)
     run = command.finish(process, timeout=60)
     assert run.returncode == code, run.stderr
@@ -48,7 +40,7 @@ def test_an_export_that_is_ended_says_so_and_the_next_one_cleans_up(command, tra
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_an_evaluation_that_is_ended_says_so_and_keeps_nothing(command, trained, number, code):
     process = command.start("evaluate", str(trained), *TASK, "--episodes", "100000")
-    wait_for((command.folder / "rank_0.pid").exists, process)
+    wait_for((command.folder / "rank_0.pid").exists, process=process)
     process.send_signal(number)
     run = command.finish(process, timeout=60)
     assert run.returncode == code, run.stderr

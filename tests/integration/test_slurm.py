@@ -10,6 +10,7 @@ import time
 
 import pytest
 import torch
+from helpers import wait_for
 from slurm_cluster import missing, slurm
 
 pytestmark = pytest.mark.slow
@@ -90,10 +91,8 @@ def slurm_command(cluster, *words) -> str:
 
 
 def wait_for_checkpoints(command, number, timeout=90) -> None:
-    deadline = time.monotonic() + timeout
-    while len(list(command.log_root.glob("*/*/*/checkpoints/model_*.pt"))) < number:
-        assert time.monotonic() < deadline, "no checkpoint was written"
-        time.sleep(0.1)
+    saved = "*/*/*/checkpoints/model_*.pt"
+    wait_for(lambda: len(list(command.log_root.glob(saved))) >= number, timeout)
 
 
 def test_a_job_that_is_queued_again_goes_on_to_the_same_bytes(command, cluster):
@@ -160,10 +159,7 @@ def test_ctrl_c_ends_the_job_only_if_asked(command, cluster, cancel):
     if not cancel:
         assert wait_for_state(cluster, "RUNNING") == number
         slurm_command(cluster, "scancel", number)
-    deadline = time.monotonic() + 30
-    while slurm_command(cluster, "squeue", "--noheader"):
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
+    wait_for(lambda: not slurm_command(cluster, "squeue", "--noheader"), every=0.3)
 
 
 def test_jax_can_be_submitted_too(probe, cluster):

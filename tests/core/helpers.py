@@ -1,0 +1,106 @@
+"""What tests of every folder do: wait, take a port, start a process, and ask what is refused."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from rltrain.errors import UsageError
+
+__all__ = ["free_port", "living", "python", "refusal", "rltrain_command", "wait_for"]
+
+T = TypeVar("T")
+
+FAMILIES = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6, "localhost": socket.AF_INET}
+
+
+def wait_for(
+    condition: Callable[[], T],
+    seconds: float = 60,
+    every: float = 0.02,
+    process: subprocess.Popen[str] | None = None,
+    what: str = "it does not happen",
+) -> T:
+    """Wait until a condition holds; return what it returned.
+
+    Args:
+        condition: asked again and again.
+        seconds: after these, the test fails.
+        every: seconds between two questions.
+        process: the test fails if it ends.
+        what: why the test fails.
+    """
+    end = time.monotonic() + seconds
+    while not (found := condition()):
+        assert process is None or process.poll() is None, process.communicate()
+        assert time.monotonic() < end, what
+        time.sleep(every)
+    return found
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """Return a port of a loopback address that nobody has; skip where there is no such address."""
+    with socket.socket(FAMILIES[host]) as found:
+        try:
+            found.bind((host, 0))
+        except OSError:
+            pytest.skip(f"this machine has no {host}")
+        return found.getsockname()[1]
+
+
+def living(session: int) -> list[int]:
+    """Return the ids of the living processes of a session."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:  # No process, or none anymore.
+            continue
+        if entry.name.isdigit() and int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(entry.name))
+    return sorted(found)
+
+
+def python(
+    code: str, *words: str, timeout: float = 120, check: bool = True, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run code in a process of its own, by default to a good end, with these variables."""
+    return _run("-c", textwrap.dedent(code), *words, timeout=timeout, check=check, **variables)
+
+
+def rltrain_command(
+    *words: str, timeout: float = 60, check: bool = False, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run `rltrain` with these words in a process of its own, with these variables."""
+    return _run("-m", "rltrain", *words, timeout=timeout, check=check, **variables)
+
+
+def _run(
+    *words: str, timeout: float, check: bool, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run(
+        [sys.executable, *words],
+        env={**os.environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert not check or done.returncode == 0, done.stderr
+    return done
+
+
+def refusal(call: Callable[..., Any], *given: Any, **named: Any) -> str:
+    """Return what a call that is refused says to the user."""
+    with pytest.raises(UsageError) as caught:
+        call(*given, **named)
+    return str(caught.value)
