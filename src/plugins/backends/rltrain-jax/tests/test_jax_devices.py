@@ -30,17 +30,6 @@ def process(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "module", ["rltrain_jax", "rltrain_jax.plugin", "rltrain_jax.devices", "rltrain_jax.arrays"]
-)
-def test_discovery_imports_nothing_heavy(module):
-    code = (
-        f"import sys, {module}\n"
-        "print([name for name in ('torch', 'jax', 'numpy', 'gymnasium') if name in sys.modules])"
-    )
-    assert process(code) == "[]"
-
-
 def test_nothing_of_the_plugin_imports_torch():
     code = (
         "import sys\n"

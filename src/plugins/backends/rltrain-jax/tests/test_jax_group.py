@@ -27,17 +27,6 @@ def ranks(request):
     return run_ranks(size=request.param)
 
 
-def test_each_rank_knows_its_place(ranks):
-    for rank, one in enumerate(ranks):
-        assert one["place"] == [rank, len(ranks), "cpu"]
-        assert one["devices"] == [len(ranks), len(ranks), 1]
-        assert one["closed"]
-
-
-def test_nothing_imports_torch(ranks):
-    assert not any(one["torch"] for one in ranks)
-
-
 def test_new_message_lengths_and_repeated_gradients_compile_nothing(ranks):
     assert [one["compiled again"] for one in ranks] == [[]] * len(ranks)
 
@@ -66,9 +55,3 @@ def test_ranks_meet_over_ipv6():
 def test_a_users_flag_for_several_devices_is_overridden():
     ranks = run_ranks(environ={"XLA_FLAGS": DEVICES_FLAG})
     assert [one["devices"] for one in ranks] == [[2, 2, 1]] * 2
-
-
-def test_a_world_of_one_needs_no_coordinator():
-    [rank] = run_ranks(size=1)
-    assert rank["place"] == [0, 1, "cpu"]
-    assert rank["collectives"] == json.loads(json.dumps(FakeWorld(1).run(collectives)[0]))

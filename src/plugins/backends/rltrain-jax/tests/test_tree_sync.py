@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +9,7 @@ import pytest
 
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
-from rltrain_jax.gradients import TreeGradientSync, TreeSync
+from rltrain_jax.gradients import TreeSync
 
 EVENTS = []
 """What jax traced, lowered or compiled in this process."""
@@ -45,19 +43,6 @@ def gradients(seed, dtypes=("float32",)):
         for index, shape in enumerate(shapes)
     ]
     return {"params": {"kernel": leaves[0], "scale": leaves[1]}, "more": [leaves[2:], None]}
-
-
-@pytest.mark.parametrize("world_size", [2, 3])
-def test_gradients_are_averaged_over_ranks(world_size):
-    def work(group):
-        mine = gradients(group.rank)
-        return TreeSync(group, mine)(mine)
-
-    per_rank = [gradients(rank) for rank in range(world_size)]
-    expected = jax.tree.map(lambda *leaves: np.mean(leaves, axis=0), *per_rank)
-    for averaged in FakeWorld(world_size).run(work):
-        assert jax.tree.structure(averaged) == jax.tree.structure(expected)
-        jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5), averaged, expected)
 
 
 def test_one_all_reduce_serves_each_dtype():
@@ -101,21 +86,6 @@ def test_a_changed_gradient_structure_is_an_error():
         sync({"params": jnp.ones(3)})
 
 
-def test_one_rank_gets_its_own_gradients_back():
-    mine = gradients(0)
-    assert TreeSync(SingleProcess("cpu"), mine)(mine) is mine
-
-
-def test_nan_and_inf_reach_every_rank():
-    def work(group):
-        bad = [jnp.nan, jnp.inf, 1.0] if group.rank == 0 else [1.0, 1.0, 1.0]
-        return TreeSync(group, [jnp.zeros(3)])([jnp.array(bad)])[0]
-
-    for averaged in FakeWorld(2).run(work):
-        assert jnp.isnan(averaged).tolist() == [True, False, False]
-        assert jnp.isinf(averaged).tolist() == [False, True, False]
-
-
 def test_ranks_that_step_by_averages_stay_equal_and_learn_as_one():
     def loss(parameters, inputs):
         return jnp.square(inputs @ parameters["w"] + parameters["b"]).mean()
@@ -136,9 +106,3 @@ def test_ranks_that_step_by_averages_stay_equal_and_learn_as_one():
     assert all((first[name] == second[name]).all() for name in alone)
     for name in alone:
         np.testing.assert_allclose(first[name], alone[name], rtol=1e-5)
-
-
-def test_the_plugin_makes_a_sync_over_the_sessions_group():
-    session = SimpleNamespace(group=SingleProcess("cpu"))
-    mine = gradients(0)
-    assert TreeGradientSync().rltrain_gradient_sync(session, mine)(mine) is mine

@@ -29,27 +29,6 @@ def process(code: str, **variables: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "module", ["rltrain_torch", "rltrain_torch.plugin", "rltrain_torch.devices"]
-)
-def test_discovery_imports_nothing_heavy(module):
-    code = (
-        f"import sys, {module}\n"
-        "print([name for name in ('torch', 'numpy', 'gymnasium', 'omegaconf') "
-        "if name in sys.modules])"
-    )
-    assert process(code) == "[]"
-
-
-def test_declaring_the_plugin_is_light():
-    code = (
-        "import sys\n"
-        "from rltrain_torch.plugin import rltrain_provides\n"
-        "print(sorted(spec.name for spec in rltrain_provides()), 'torch' in sys.modules)"
-    )
-    assert process(code) == "['bf16', 'flat', 'gloo', 'nccl'] False"
-
-
 def test_everything_that_is_declared_can_be_chosen():
     from rltrain.plugins.manager import RunPlugins
     from rltrain.specs import load_object

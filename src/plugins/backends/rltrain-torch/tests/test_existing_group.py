@@ -1,8 +1,9 @@
-"""A process group of torch that something else has created before."""
+"""torch's default process group: a run's own, and one that something else has created before."""
 
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import pytest
 import torch
@@ -15,6 +16,18 @@ from rltrain_torch.backends import GlooBackend
 from rltrain_torch.group import TorchProcessGroup
 
 ALONE = World(device="cpu")
+
+
+def test_a_runs_own_is_torchs_default_one_over_loopback_until_it_is_closed(monkeypatch):
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    monkeypatch.setenv("MASTER_PORT", "0")
+    monkeypatch.setenv("GLOO_SOCKET_IFNAME", "")  # So that it is restored.
+    monkeypatch.delenv("GLOO_SOCKET_IFNAME")
+    group = GlooBackend().rltrain_init_distributed(ALONE, Placement(backend="gloo"))
+    assert os.environ["GLOO_SOCKET_IFNAME"] == "lo"
+    assert (dist.get_world_size(), dist.get_backend()) == (1, "gloo")
+    group.close()
+    assert not dist.is_initialized()
 
 
 @pytest.fixture

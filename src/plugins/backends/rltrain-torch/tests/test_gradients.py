@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
 import torch
 
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain_torch.gradients import _LARGE as LARGE
-from rltrain_torch.gradients import FlatGradientSync, FlatSync, synchronize
+from rltrain_torch.gradients import FlatSync, synchronize
 from rltrain_torch.late_mean import LateMean
 
 SHAPES = [(3, 2), (), (4,), (0,), (2, 1, 2)]
@@ -36,20 +34,6 @@ class InPlace:
 
     def all_reduce(self, x, op):
         return x.copy_(self._group.all_reduce(x, op))
-
-
-@pytest.mark.parametrize("world_size", [2, 3, 4])
-@pytest.mark.parametrize("in_place", [True, False])
-def test_gradients_are_averaged_over_ranks(world_size, in_place):
-    def work(group):
-        made = parameters()
-        return FlatSync(InPlace(group) if in_place else group, made)(gradients(made, group.rank))
-
-    per_rank = [gradients(parameters(), rank) for rank in range(world_size)]
-    for averaged in FakeWorld(world_size).run(work):
-        for index, gradient in enumerate(averaged):
-            mean = torch.stack([rank[index] for rank in per_rank]).mean(0)
-            torch.testing.assert_close(gradient, mean)
 
 
 @pytest.mark.parametrize("world_size", [2, 3, 4])
@@ -104,37 +88,6 @@ def test_one_all_reduce_serves_each_dtype():
             torch.testing.assert_close(gradient, (per_rank[0][index] + per_rank[1][index]) / 2)
 
 
-def test_a_gradient_that_one_rank_lacks_counts_as_zero_there():
-    def work(group):
-        made = parameters()
-        mine = [torch.ones_like(p) for p in made]
-        sync = FlatSync(group, made)
-        sync(mine)  # So that its buffer is not empty.
-        if group.rank == 1:
-            mine[0] = mine[2] = None
-        return sync(mine)
-
-    for averaged in FakeWorld(2).run(work):
-        for index, gradient in enumerate(averaged):
-            expected = 0.5 if index in (0, 2) else 1.0
-            assert torch.equal(gradient, torch.full(SHAPES[index], expected))
-
-
-def test_a_gradient_that_every_rank_lacks_stays_none():
-    def work(group):
-        made = parameters()
-        mine = [torch.ones_like(p) for p in made]
-        mine[1] = None
-        sync = FlatSync(group, made)
-        first = sync(mine)
-        return first[1], sync([None] * len(made)), sync([torch.ones_like(p) for p in made])
-
-    for first, second, third in FakeWorld(2).run(work):
-        assert first is None
-        assert second == [None] * len(SHAPES)
-        assert all(torch.equal(g, torch.ones_like(g)) for g in third)
-
-
 def test_averages_set_as_gradients_serve_step_after_step():
     """The returned views become `.grad` and are passed in again, accumulated or replaced."""
 
@@ -184,40 +137,10 @@ def test_strided_gradients_are_averaged():
         assert torch.equal(averaged, torch.arange(6.0).reshape(2, 3).t())
 
 
-def test_nan_and_inf_reach_every_rank():
-    def work(group):
-        made = [torch.nn.Parameter(torch.zeros(3))]
-        bad = [float("nan"), float("inf"), 1.0] if group.rank == 0 else [1.0, 1.0, 1.0]
-        return FlatSync(group, made)([torch.tensor(bad)])[0]
-
-    for averaged in FakeWorld(2).run(work):
-        assert averaged.isnan().tolist() == [True, False, False]
-        assert averaged.isinf().tolist() == [False, True, False]
-
-
 def test_a_wrong_number_of_gradients_is_an_error():
     sync = FlatSync(SingleProcess("cpu"), parameters())
     with pytest.raises(ValueError, match=r"2 gradients were given; .* for 5 parameters"):
         sync([None, None])
-
-
-def test_one_rank_gets_its_own_gradients_back():
-    made = parameters()
-    mine = [*gradients(made, 0)[:-1], None]
-    averaged = FlatSync(SingleProcess("cpu"), made)(mine)
-    assert all(ours is given for ours, given in zip(averaged, mine, strict=True))
-
-
-def test_synchronize_replaces_gradients():
-    def work(group):
-        made = parameters()
-        for parameter in made[1:]:
-            parameter.grad = torch.full_like(parameter, float(group.rank))
-        synchronize(FlatSync(group, made), made)
-        return [None if p.grad is None else p.grad.flatten().tolist() for p in made]
-
-    for made in FakeWorld(2).run(work):
-        assert made == [None, [0.5], [0.5] * 4, [], [0.5] * 4]
 
 
 def test_synchronize_averages_numbers_in_the_same_collective():
@@ -261,13 +184,6 @@ def test_a_late_mean_is_used_once_after_the_next_gradients_or_at_the_end():
     world = FakeWorld(2)
     assert world.run(work) == [[1.5, 2.5, 4.0]] * 2
     assert len(world.trace) == 5
-
-
-def test_the_plugin_makes_a_sync_over_the_sessions_group():
-    session = SimpleNamespace(group=SingleProcess("cpu"))
-    made = parameters()
-    sync = FlatGradientSync().rltrain_gradient_sync(session, made)
-    assert len(sync(gradients(made, 0))) == len(made)
 
 
 def test_an_update_that_is_left_out_changes_nothing():

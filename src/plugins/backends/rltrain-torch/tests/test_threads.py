@@ -12,7 +12,7 @@ from gymnasium.spaces import Box
 from rltrain.types import World
 from rltrain_torch import threads
 from rltrain_torch.backends import GlooBackend
-from rltrain_torch.threads import add_for, begin_with_few
+from rltrain_torch.threads import add_for, begin_with_few, share_cores
 
 CORES = 8
 SMALL, LARGE = 1_000, 1_000_000  # Parameters: 0.002 and 2 GFLOP a pass with 1,000 rows.
@@ -62,6 +62,11 @@ def test_the_user_chooses(monkeypatch):
     torch.set_num_threads(3)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     assert chosen(LARGE, space=IMAGE) == 3
+
+
+def test_a_joined_rank_has_its_own_cores():
+    share_cores(World())
+    assert torch.get_num_threads() == CORES
 
 
 def test_a_gpu_leaves_torch_as_it_is():

@@ -49,11 +49,6 @@ def test_a_tensor_is_not_data_only():
             load_data(pickle.dumps({"inside": [torch.ones(1)]}, protocol))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.int64, torch.uint8, torch.bool])
-def test_dtypes_are_restored(dtype):
-    assert loads(dumps(torch.ones(2, dtype=dtype)), "cpu").dtype == dtype
-
-
 def test_device_arrays_are_restored_on_the_ranks_device():
     class OnDevice(torch.Tensor):
         device = torch.device("cuda:3")

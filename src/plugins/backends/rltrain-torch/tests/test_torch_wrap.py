@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-import pytest
 import torch
 
-from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
@@ -85,34 +83,3 @@ def test_tied_parameters_stay_tied():
     first, second = FakeWorld(2).run(work)
     assert first == second
     assert first[0]
-
-
-def test_only_equal_parameters_and_buffers_have_equal_fingerprints():
-    fingerprints = wrap(SingleProcess("cpu"), model := Mixed(1))
-    assert dict(fingerprints()) == dict(wrap(SingleProcess("cpu"), Mixed(1))())
-    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
-        if not tensor.numel():
-            continue
-        before = dict(fingerprints())
-        with torch.no_grad():
-            flat = tensor.view(-1) if tensor.is_contiguous() else tensor.t().view(-1)
-            flat[0] = flat[0] + 2**-6 if tensor.is_floating_point() else not flat[0]
-        changed = {key for key in before if before[key] != fingerprints()[key]}
-        assert changed == {name}
-
-
-def test_a_permutation_changes_the_fingerprint():
-    one, two = torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(2, 1, bias=False)
-    with torch.no_grad():
-        one.weight.copy_(torch.tensor([[1.0, 2.0]]))
-        two.weight.copy_(torch.tensor([[2.0, 1.0]]))
-    assert wrap(SingleProcess("cpu"), one)() != wrap(SingleProcess("cpu"), two)()
-
-
-@pytest.mark.parametrize("seed", [0, 2**31 - 1])
-def test_seeding_restarts_torchs_sequence(seed):
-    with torch.random.fork_rng():
-        GlooBackend().rltrain_seed(seed=seed)
-        first = torch.rand(3)
-        GlooBackend().rltrain_seed(seed=seed)
-        assert torch.equal(torch.rand(3), first)
