@@ -86,6 +86,11 @@ def test_a_changed_gradient_structure_is_an_error():
         sync({"params": jnp.ones(3)})
 
 
+def test_one_rank_gets_its_own_gradients_back_without_a_copy():
+    mine = gradients(0)
+    assert TreeSync(SingleProcess("cpu"), mine)(mine) is mine
+
+
 def test_ranks_that_step_by_averages_stay_equal_and_learn_as_one():
     def loss(parameters, inputs):
         return jnp.square(inputs @ parameters["w"] + parameters["b"]).mean()

@@ -143,6 +143,12 @@ def test_a_wrong_number_of_gradients_is_an_error():
         sync([None, None])
 
 
+def test_one_rank_gets_its_own_gradients_back_without_a_copy():
+    mine = gradients(made := parameters(), 0)
+    averaged = FlatSync(SingleProcess("cpu"), made)(mine)
+    assert all(ours is given for ours, given in zip(averaged, mine, strict=True))
+
+
 def test_synchronize_averages_numbers_in_the_same_collective():
     def work(group):
         made = parameters()

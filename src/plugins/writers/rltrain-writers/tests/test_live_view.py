@@ -243,11 +243,3 @@ def test_it_takes_the_place_of_the_cores_writer() -> None:
     assert discover().get(WriterSpec, "console") == spec
     without = discover(["rltrain-writers"]).get(WriterSpec, "console")
     assert without.factory == "rltrain.builtin.console:ConsoleWriter"
-
-
-@pytest.mark.parametrize("module", ["plugin", "live"])
-def test_its_modules_are_light(module: str) -> None:
-    code = f"import sys, rltrain_console.{module}\n"
-    code += "print(*{'gymnasium', 'numpy', 'rich', 'torch'} & set(sys.modules))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == []

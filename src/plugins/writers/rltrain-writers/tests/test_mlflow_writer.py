@@ -6,27 +6,22 @@ import dataclasses
 import math
 import random
 import re
-import subprocess
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalars
-from rltrain.types import World
+from rltrain.records import CheckpointSaved, Media, Scalars
 
 pytest.importorskip("mlflow")
-sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
 from mlflow_servers import Server, never_answering
+from tracker_runs import ENDED, said, saved_files, scalars, started, wait_for
 
-from rltrain_mlflow.plugin import MlflowOptions, rltrain_provides
+from rltrain_mlflow.plugin import MlflowOptions
 from rltrain_mlflow.writer import MlflowClient, MlflowTracker, MlflowWriter
 from rltrain_tracking import Refused, Row
 from rltrain_tracking import writer as sending
 
-ENDED = RunEnded(3, 1536, 1.0, 20.0)
 VARIABLES = ("TRACKING_URI", "RUN_ID", "EXPERIMENT_NAME", "EXPERIMENT_ID", "TRACKING_TOKEN")
 
 
@@ -43,18 +38,6 @@ def store(tmp_path):
     return f"file://{tmp_path}/store"
 
 
-def started(run_dir, **values):
-    world = World(world_size=2, local_world_size=2)
-    values.setdefault("config", {"task": "Task-v1", "agent": {"lr": 0.1, "units": [64, 64]}})
-    return RunStarted(str(run_dir), "rl_games", "ppo", "Task-v1", world, 8, seed=7, **values)
-
-
-def scalars(iteration):
-    return Scalars(
-        iteration, {"loss/grad (max)": 1 / iteration}, frames=512 * iteration, fps=(9.0, 8.0)
-    )
-
-
 def write(uri, run_dir, *records, first=None, ended=ENDED, **options):
     run_dir.mkdir(exist_ok=True)
     writer = MlflowWriter(MlflowOptions(tracking_uri=uri, **options))
@@ -68,13 +51,6 @@ def begun(uri, run_dir):
     writer = MlflowWriter(MlflowOptions(tracking_uri=uri, experiment=run_dir.name))
     writer.rltrain_write(started(run_dir))
     return writer
-
-
-def wait_for(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.2)
 
 
 class Found:
@@ -101,26 +77,16 @@ class Found:
         return found
 
 
-def said(capsys):
-    lines = capsys.readouterr().out.splitlines()
-    return [line for line in lines if line.startswith("rltrain: mlflow")]
-
-
 def write_all(uri, folder):
     """Write every kind of record."""
-    checkpoint = folder / "checkpoints" / "2.pt"
-    checkpoint.parent.mkdir(parents=True)
-    checkpoint.write_bytes(b"weights")
-    (folder / "config.yaml").write_text("task: Task-v1\n")
-    video = folder / "clip.mp4"
-    video.write_bytes(b"video")
+    checkpoint, video = saved_files(folder)
     write(
         uri,
         folder,
         *map(scalars, (1, 2)),
         Scalars(3, {"odd": math.nan}, frames=1536),
-        CheckpointSaved(str(checkpoint), 3),
-        Media(str(video), "clip", 3),
+        CheckpointSaved(checkpoint, 3),
+        Media(video, "clip", 3),
         tags=["team=blue", "note=a=b"],
         checkpoints="all",
     )
@@ -150,7 +116,7 @@ def test_a_run_has_all_that_was_recorded(store, tmp_path, capsys):
     before = random.getstate()
     write_all(store, tmp_path / "run")
     assert random.getstate() == before
-    assert said(capsys) == []
+    assert said(capsys, "mlflow") == []
     check_all(Found(store))
 
 
@@ -229,7 +195,7 @@ def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys):
         write(uri, tmp_path / "run", *map(scalars, range(1, 300)), finish_timeout=1.0)
         took = time.monotonic() - before
     assert 1 <= took < 4
-    (line,) = said(capsys)
+    (line,) = said(capsys, "mlflow")
     lost = re.fullmatch(r"rltrain: mlflow: 299 records were not sent \(no answer for (.) s\)", line)
     assert 1 <= int(lost[1]) <= round(took)
 
@@ -238,7 +204,7 @@ def test_a_server_that_is_not_there_is_named_once(tmp_path, capsys):
     before = time.monotonic()
     write("http://me:secret@127.0.0.1:9", tmp_path / "run", *map(scalars, (1, 2)))
     assert time.monotonic() - before < 20
-    line = said(capsys)[-1]
+    line = said(capsys, "mlflow")[-1]
     assert "2 records were not sent" in line
     assert "Connection refused" in line or "127.0.0.1" in line
     assert "secret" not in line
@@ -253,7 +219,7 @@ def test_a_real_server_that_is_killed_and_comes_back(tmp_path, capsys, monkeypat
     server.start()
     try:
         write_all(server.uri, tmp_path / "run")
-        assert said(capsys) == []
+        assert said(capsys, "mlflow") == []
         check_all(Found(server.uri))
         writer = begun(server.uri, tmp_path / "killed")
         for iteration in range(1, 301):
@@ -264,13 +230,13 @@ def test_a_real_server_that_is_killed_and_comes_back(tmp_path, capsys, monkeypat
                 time.sleep(3)
                 server.kill()
             time.sleep(0.02)
-        (line,) = said(capsys)
+        (line,) = said(capsys, "mlflow")
         assert "training continues, and what is recorded is sent later" in line
         server.start()
         wait_for(lambda: len(Found(server.uri, "killed").curve("iteration")) == 300)
         writer.rltrain_write(ENDED)
         writer.rltrain_shutdown()
-        assert said(capsys) == []
+        assert said(capsys, "mlflow") == []
         found = Found(server.uri, "killed")
         steps = [step for step, _ in found.curve("iteration")]
         assert steps == [512 * iteration for iteration in range(1, 301)]
@@ -285,33 +251,10 @@ def test_a_real_server_that_is_killed_and_comes_back(tmp_path, capsys, monkeypat
         ({"tracking_uri": "localhost:5000"}, "Did you mean http://localhost:5000"),
         ({"tags": ["blue"]}, "must be NAME=VALUE"),
         ({"checkpoints": "some"}, "none, last, best, all"),
-        ({"finish_timeout": 0.0}, "greater than 0"),
     ],
 )
 def test_options_that_mlflow_would_refuse_are_refused_before_the_run(options, words):
     with pytest.raises(ValueError, match=words):
         MlflowOptions(**options)
-
-
-@pytest.mark.parametrize(
-    "uri",
-    ["http://host:5000", "https://me:pw@host/x", "databricks", "databricks://profile", "runs"],
-)
-def test_uris_that_mlflow_knows(uri):
-    assert MlflowOptions(tracking_uri=uri).tracking_uri == uri
-
-
-def test_the_spec_names_the_writer():
-    (spec,) = rltrain_provides()
-    module, _, name = spec.factory.partition(":")
-    assert (module, getattr(sys.modules[module], name)) == ("rltrain_mlflow.writer", MlflowWriter)
-
-
-def test_imports_are_light():
-    code = (
-        "import sys, rltrain_mlflow.plugin as plugin\n"
-        "plugin.rltrain_provides()\n"
-        "print(sorted({'numpy', 'rich', 'torch', 'mlflow', 'sqlalchemy'} & set(sys.modules)))"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+    for uri in ("http://host:5000", "https://me:pw@host/x", "databricks://profile", "runs"):
+        assert MlflowOptions(tracking_uri=uri).tracking_uri == uri

@@ -7,21 +7,20 @@ import sys
 from pathlib import Path
 
 import pytest
+from made_up_plugins import hidden_variables, plain_environment, site, stub
+from test_long_runs import hold_no_more
+from tracker_runs import started
 
-from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalars
-from rltrain.types import World
+from rltrain.records import Scalars
 
 pytest.importorskip("tensorboard")
 
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from rltrain_tensorboard.plugin import TensorBoardOptions, rltrain_provides
+from rltrain_tensorboard.plugin import TensorBoardOptions
 from rltrain_tensorboard.writer import FOLDER, TensorBoardWriter
 
-
-def started(run_dir: Path) -> RunStarted:
-    world = World(world_size=2, local_world_size=2)
-    return RunStarted(str(run_dir), "rl_games", "ppo", "Suite/Task-v1", world, 8, seed=7)
+__all__ = ["hidden_variables", "plain_environment", "site", "stub"]
 
 
 def events(run_dir: Path) -> EventAccumulator:
@@ -88,10 +87,6 @@ def test_ranks_that_start_again_replace_what_they_do_once_more(tmp_path: Path) -
     ]
 
 
-def test_metrics_without_a_value_are_omitted(tmp_path: Path) -> None:
-    assert written(tmp_path, Scalars(1, {})).Tags()["scalars"] == ["iteration"]
-
-
 def test_values_that_are_not_finite_are_written(tmp_path: Path) -> None:
     values = {"nan": math.nan, "inf": -math.inf, "beyond float32": 1e300}
     found = written(tmp_path, Scalars(1, values, episode_return=math.nan))
@@ -109,42 +104,18 @@ def test_records_are_on_disk_before_shutdown(tmp_path: Path) -> None:
     writer.rltrain_shutdown()
 
 
-def test_other_records_and_a_run_that_never_started_are_ignored(tmp_path: Path) -> None:
-    writer = TensorBoardWriter(TensorBoardOptions())
-    writer.rltrain_write(RunEnded(0, 0, 0.0, None, error="ValueError: no"))
-    writer.rltrain_shutdown()
-    writer.rltrain_write(started(tmp_path))
-    writer.rltrain_write(CheckpointSaved("ep_1.pth", 1))
-    writer.rltrain_write(Media("video.mp4", "video", 1))
-    writer.rltrain_shutdown()
-    writer.rltrain_shutdown()
-
-
 def test_two_runs_in_one_process_do_not_share_a_file(tmp_path: Path) -> None:
     for name in ("a", "b"):
         assert written(tmp_path / name, Scalars(1, {name: 1.0})).Scalars(name)
 
 
-def test_the_spec_names_the_writer() -> None:
-    (spec,) = rltrain_provides()
-    module, _, name = spec.factory.partition(":")
-    assert (module, getattr(sys.modules[module], name)) == (
-        "rltrain_tensorboard.writer",
-        TensorBoardWriter,
-    )
-
-
-@pytest.mark.parametrize(
-    ("module", "heavy"),
-    [
-        ("plugin", {"numpy", "rich", "tensorboard", "tensorflow", "torch"}),
-        ("writer", {"rich", "tensorflow", "torch"}),
-    ],
-)
-def test_imports_are_light(module: str, heavy: set[str]) -> None:
-    code = f"import sys, rltrain_tensorboard.{module} as module\n"
-    if module == "plugin":
-        code += "module.rltrain_provides()\n"
-    code += f"print(sorted({heavy} & set(sys.modules)))"
+def test_it_is_written_without_torch_or_tensorflow() -> None:
+    code = "import sys, rltrain_tensorboard.writer\n"
+    code += "print(sorted({'rich', 'tensorflow', 'torch'} & set(sys.modules)))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "[]"
+
+
+@pytest.mark.long
+def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path: Path) -> None:
+    hold_no_more(TensorBoardWriter(TensorBoardOptions()), tmp_path, files=6)

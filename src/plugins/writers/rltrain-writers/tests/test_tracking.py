@@ -10,13 +10,13 @@ import time
 from pathlib import Path
 
 import pytest
+from tracker_runs import ENDED, scalars, started
 
-from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalars
+from rltrain.records import CheckpointSaved, Media, Scalars
 from rltrain.types import World
 from rltrain_tracking import (
     Refused,
     TrackerWriter,
-    check_options,
     checkpoint_files,
     config_of,
     metrics_of,
@@ -26,8 +26,6 @@ from rltrain_tracking import (
 )
 from rltrain_tracking import writer as sending
 from rltrain_tracking import writer as writing
-
-ENDED = RunEnded(3, 96, 1.0, None)
 
 
 class Calls:
@@ -66,14 +64,6 @@ def quick(monkeypatch):
     monkeypatch.setattr(sending, "DELAYS", (0.01, 0.02))
 
 
-def started(run_dir, **values):
-    return RunStarted(str(run_dir), "rl_games", "ppo", "Task-v1", World(), 8, seed=7, **values)
-
-
-def scalars(iteration):
-    return Scalars(iteration, {"loss": 1.0}, frames=32 * iteration)
-
-
 def run(tracker, run_dir, *records, ended=ENDED, checkpoints="none", finish_timeout=20.0):
     """Give records to a writer; return the seconds that its end has taken."""
     writer = TrackerWriter("mine", tracker, checkpoints=checkpoints, finish_timeout=finish_timeout)
@@ -95,19 +85,12 @@ def without_seconds(line, since):
     return line.replace(f"answer for {said} s", "answer for N s")
 
 
-def wait_for(condition):
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.005)
-
-
 def test_everything_is_sent_in_order_and_rows_together(tmp_path, capsys):
     has_all = threading.Event()
     tracker = Calls(lambda call: has_all.wait(20) if call == "connect" else None)
     writer = TrackerWriter("mine", tracker, checkpoints="all", finish_timeout=20)
     for record in (
-        started(tmp_path, frames=64),
+        started(tmp_path, frames=1024),
         Media("a.mp4", "a", 2),
         *map(scalars, (3, 4)),
         CheckpointSaved("b.pth", 4),
@@ -119,10 +102,10 @@ def test_everything_is_sent_in_order_and_rows_together(tmp_path, capsys):
     writer.rltrain_shutdown()
     assert tracker.calls == [
         ("connect", "Task-v1"),
-        ("media", "a", 64),
-        ("log", [96, 128]),
-        ("checkpoint", 4, 128),
-        ("log", [160]),
+        ("media", "a", 1024),
+        ("log", [1536, 2048]),
+        ("checkpoint", 4, 2048),
+        ("log", [2560]),
         ("finish", "finished"),
     ]
     assert lines(capsys) == []
@@ -189,7 +172,7 @@ def test_what_failed_is_sent_when_the_tracker_is_back_and_said_once(tmp_path, ca
         time.sleep(0.001)
     writer.rltrain_write(ENDED)
     writer.rltrain_shutdown()
-    assert tracker.frames == [32 * iteration for iteration in range(1, 200)]
+    assert tracker.frames == [512 * iteration for iteration in range(1, 200)]
     assert tracker.calls[-1] == ("finish", "finished")
     assert lines(capsys) == [
         "rltrain: mine: http://(hidden)@host is gone: training continues, and what is recorded "
@@ -231,7 +214,7 @@ def test_what_is_refused_or_cannot_be_uploaded_does_not_hold_up_the_rest(tmp_pat
     tracker = Calls(fail)
     run(tracker, tmp_path, scalars(1), Media("a.mp4", "a", 1), scalars(2))
     assert [call for call in tracker.calls if call[0] != "connect"] == [
-        ("log", [64]),
+        ("log", [1024]),
         ("finish", "finished"),
     ]
     assert lines(capsys)[-1] == "rltrain: mine: 2 records were not sent (no such file)"
@@ -259,16 +242,7 @@ def test_the_last_or_the_best_checkpoint_is_sent_when_the_run_ends(choice, sent,
     records = [CheckpointSaved(str(tmp_path / "checkpoints" / name), n) for name, n, _ in saved]
     run(tracker, tmp_path, scalars(3), *records, checkpoints=choice)
     found = [call[1:] for call in tracker.calls if call[0] == "checkpoint"]
-    assert found == [(iteration, 96) for iteration in sent]
-
-
-def test_a_run_that_never_started_sends_nothing(tmp_path):
-    tracker = Calls()
-    writer = TrackerWriter("mine", tracker, checkpoints="none", finish_timeout=20)
-    writer.rltrain_write(dataclasses.replace(ENDED, error="ValueError: no"))
-    writer.rltrain_shutdown()
-    writer.rltrain_shutdown()
-    assert tracker.calls == []
+    assert found == [(iteration, 1536) for iteration in sent]
 
 
 @pytest.mark.parametrize(
@@ -353,13 +327,3 @@ def test_a_checkpoint_is_sent_with_what_resuming_it_needs(tmp_path):
         (tmp_path / name).touch()
     files = checkpoint_files(Path(tmp_path, "checkpoints", "1.pt"))
     assert files == {name: tmp_path / name for name in expected}
-
-
-@pytest.mark.parametrize(
-    ("checkpoints", "finish_timeout", "words"),
-    [("some", 1.0, "none, last, best, all"), ("all", 0.0, "greater than 0"), ("all", -1, "0")],
-)
-def test_options_that_trackers_have_in_common(checkpoints, finish_timeout, words):
-    check_options("best", 0.5)
-    with pytest.raises(ValueError, match=words):
-        check_options(checkpoints, finish_timeout)

@@ -6,30 +6,26 @@ import dataclasses
 import math
 import random
 import socket
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
-from rltrain.records import CheckpointSaved, Media, RunEnded, RunStarted, Scalars
-from rltrain.types import World
+from rltrain.records import CheckpointSaved, Media, Scalars
 
 pytest.importorskip("wandb")
-sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
 import wandb
+from tracker_runs import ENDED, said, saved_files, scalars, started, wait_for
 from wandb_file import Recorded, recorded
 from wandb_server import serving
 
 from rltrain_wandb import writer as client
-from rltrain_wandb.plugin import WandbOptions, rltrain_provides
+from rltrain_wandb.plugin import WandbOptions
 from rltrain_wandb.writer import WandbWriter
 
 SECRET = "a-secret-that-no-tracker-sees"
 KEY = "0123456789" * 4
-ENDED = RunEnded(3, 1536, 1.0, 20.0)
 
 
 @pytest.fixture(autouse=True)
@@ -47,18 +43,6 @@ def apart(monkeypatch, tmp_path):
     wandb.teardown()  # It has read the variables once for the whole process.
 
 
-def started(run_dir, **values):
-    world = World(world_size=2, local_world_size=2)
-    values.setdefault("config", {"task": "Task-v1", "agent": {"lr": 0.1}})
-    return RunStarted(str(run_dir), "rl_games", "ppo", "Task-v1", world, 8, seed=7, **values)
-
-
-def scalars(iteration):
-    return Scalars(
-        iteration, {"loss/grad (max)": 1 / iteration}, frames=512 * iteration, fps=(9.0, 8.0)
-    )
-
-
 def run(run_dir, *records, first=None, ended=ENDED, **options):
     run_dir.mkdir(exist_ok=True)
     writer = WandbWriter(WandbOptions(**{"mode": "offline", **options}))
@@ -68,46 +52,29 @@ def run(run_dir, *records, first=None, ended=ENDED, **options):
     return recorded(run_dir)
 
 
-def wait_for(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def said(capsys):
-    lines = capsys.readouterr().out.splitlines()
-    return [line for line in lines if line.startswith("rltrain: wandb")]
-
-
 def test_an_offline_run_has_all_that_was_recorded(tmp_path, capsys):
     folder = tmp_path / "run"
-    checkpoint = folder / "checkpoints" / "2.pt"
-    checkpoint.parent.mkdir(parents=True)
-    checkpoint.write_bytes(b"weights")
-    (folder / "config.yaml").write_text("task: Task-v1\n")
-    video = folder / "clip.mp4"
-    video.write_bytes(b"video")
+    checkpoint, video = saved_files(folder)
     before = random.getstate()
     (found,) = run(
         folder,
         *map(scalars, (1, 2)),
         Scalars(3, {"odd": math.nan}, frames=1536, episode_return=-math.inf),
-        CheckpointSaved(str(checkpoint), 3),
-        Media(str(video), "clip", 3),
+        CheckpointSaved(checkpoint, 3),
+        Media(video, "clip", 3),
         project="mine",
         group="seeds",
         tags=["a", "b"],
         checkpoints="all",
     )
-    assert said(capsys) == []
+    assert said(capsys, "wandb") == []
     assert random.getstate() == before
     assert (found.run.project, found.run.run_group, found.run.display_name) == (
         *("mine", "seeds"),
         "run",
     )
     assert list(found.run.tags) == ["a", "b"]
-    assert found.config["agent"] == {"lr": 0.1}
+    assert found.config["agent"] == {"lr": 0.1, "units": [64, 64]}
     assert found.config["world_size"] == 2
     assert found.metrics.items() >= {"frames": "", "*": "frames"}.items()
     assert [row["frames"] for row in found.history] == [512, 1024, 1536, 1536]
@@ -180,7 +147,7 @@ def test_a_secret_on_the_command_line_reaches_no_file(tmp_path, monkeypatch):
 def test_without_a_login_the_run_is_recorded_offline_and_nobody_is_asked(tmp_path, capsys):
     (found,) = run(tmp_path / "run", scalars(1), mode="online")
     assert [row["frames"] for row in found.history] == [512]
-    (line,) = said(capsys)
+    (line,) = said(capsys, "wandb")
     assert "No API key configured" in line
     assert "recorded offline: `wandb sync" in line
 
@@ -202,7 +169,7 @@ def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys, monke
         (found,) = recorded(folder)
     assert len(found.history) == 299
     assert found.summary["outcome"] == "finished"
-    (line,) = said(capsys)
+    (line,) = said(capsys, "wandb")
     assert "recorded offline" in line
 
 
@@ -220,7 +187,7 @@ def test_an_online_run_is_uploaded_while_it_trains(tmp_path, capsys, monkeypatch
         assert [row["frames"] for row in server.history] == [512, 1024, 1536]
         assert server.history[1]["loss/grad (max)"] == 0.5
         assert not [body for body in server.bodies if SECRET.encode() in body]
-    assert said(capsys) == []
+    assert said(capsys, "wandb") == []
 
 
 def test_a_file_that_is_still_being_written_is_read_as_far_as_it_goes(tmp_path):
@@ -250,7 +217,7 @@ def test_a_server_that_falls_silent_does_not_slow_a_run(tmp_path, capsys, monkey
         writer.rltrain_write(ENDED)
         writer.rltrain_shutdown()
         assert time.monotonic() - before < 20
-    (line,) = said(capsys)
+    (line,) = said(capsys, "wandb")
     assert "not all was uploaded within 1 s: `wandb sync" in line
     (file,) = folder.glob("wandb/run-*/run-*.wandb")
     assert len(Recorded(file).history) == 299
@@ -263,26 +230,9 @@ def test_a_server_that_falls_silent_does_not_slow_a_run(tmp_path, capsys, monkey
         ({"project": "a/b"}, "none of / "),
         ({"project": "a" * 129}, "1 to 128 characters"),
         ({"tags": [""]}, "1 to 64"),
-        ({"checkpoints": "some"}, "none, last, best, all"),
         ({"finish_timeout": 0.0}, "greater than 0"),
     ],
 )
 def test_options_that_wandb_would_refuse_are_refused_before_the_run(options, words):
     with pytest.raises(ValueError, match=words):
         WandbOptions(**options)
-
-
-def test_the_spec_names_the_writer():
-    (spec,) = rltrain_provides()
-    module, _, name = spec.factory.partition(":")
-    assert (module, getattr(sys.modules[module], name)) == ("rltrain_wandb.writer", WandbWriter)
-
-
-def test_imports_are_light():
-    code = (
-        "import sys, rltrain_wandb.plugin as plugin\n"
-        "plugin.rltrain_provides()\n"
-        "print(sorted({'numpy', 'rich', 'torch', 'wandb'} & set(sys.modules)))"
-    )
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
