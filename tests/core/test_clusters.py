@@ -93,26 +93,6 @@ def test_a_process_that_is_not_one_of_several_is_not_found(environ):
 
 
 @pytest.mark.parametrize(
-    "environ",
-    [
-        {**SLURM, "SLURM_PROCID": "x"},
-        {**SLURM, "SLURM_STEP_TASKS_PER_NODE": "2"},
-        {**OPEN_MPI, "OMPI_COMM_WORLD_SIZE": "x"},
-        # Incomplete.
-        without(SLURM, "SLURM_PROCID"),
-        without(OPEN_MPI, "OMPI_COMM_WORLD_SIZE"),
-        without(MVAPICH, "MV2_COMM_WORLD_RANK"),
-        without(JSRUN, "JSM_NAMESPACE_SIZE"),
-        without(FLUX, "FLUX_JOB_SIZE"),
-        without(PALS, "PMI_SIZE"),
-    ],
-)
-def test_variables_that_are_no_numbers_are_shown(environ):
-    with pytest.raises(UsageError, match="are not valid rank numbers"):
-        found(environ)
-
-
-@pytest.mark.parametrize(
     ("environ", "message"),
     [
         ({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "0"}, "contradict each other: OMPI_COMM"),

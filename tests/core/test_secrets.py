@@ -86,10 +86,6 @@ def test_other_values_are_not(name, value):
     assert hide_words([f"agent.{name}={value}"]) == [f"agent.{name}={value}"]
 
 
-def test_a_small_number_is_a_count_or_a_size():
-    assert hide({"agent": {"pad_token": 0}}) == {"agent": {"pad_token": 0}}
-
-
 @pytest.mark.parametrize(
     "name", ["password", "db_pwd", "api_key", "agent.dbPassword", "token", "auth"]
 )
@@ -119,11 +115,6 @@ def test_tokens_of_services_are_hidden_whatever_their_name(secret):
     assert hide(secret, "agent.x") == HIDDEN
     assert hide_words([f"+agent.x={secret}", secret]) == ["+agent.x=(hidden)", HIDDEN]
     assert secret not in str(hide({"a": [f"--x {secret}", {"b": f"see {secret}"}]}))
-
-
-def test_passwords_in_urls_are_hidden():
-    url = f"postgresql://me:{SECRET}@host:5432/runs"
-    assert hide(url, "storage") == "postgresql://(hidden)@host:5432/runs"
 
 
 @pytest.mark.parametrize(
@@ -208,11 +199,6 @@ def test_aliases_are_not_expanded():
     ]
     text = f"{{a: &a [{', '.join('x' * 9)}], {', '.join(levels)}}}"
     assert hide({"rdzv_id": text}) == {"rdzv_id": text}
-
-
-def test_a_flag_names_the_words_after_it():
-    words = ["--wandb-key", SECRET, "--x", "1", "train", "-v", "2"]
-    assert hide_words(words) == ["--wandb-key", HIDDEN, "--x", "1", "train", "-v", "2"]
 
 
 def test_a_message_has_none_of_the_secrets_that_were_given(monkeypatch):

@@ -438,17 +438,6 @@ def test_a_request_to_one_rank_ends_all(ranks, stub, tmp_path, last, done, code)
     assert stub.RECORDS[-1].asked is (code != 0)
 
 
-def test_checkpoints_are_due_on_all_ranks_at_once(ranks):
-    def body(session):
-        due = []
-        for iteration in range(1, 6):
-            session.record(Scalars(iteration, {}))
-            due.append(session.should_save)
-        assert due == [False, True, False, True, False]
-
-    ranks(body, checkpoint_interval=2)
-
-
 def test_a_target_that_is_not_reached_ends_nothing(ranks):
     def body(session):
         steps(session, 200)
@@ -492,14 +481,6 @@ def assert_diverged(ranks, iterations, since, found, begin=1):
         assert isinstance(error, DivergenceError)
         assert f"at iteration {found}: policy.weight differs" in str(error)
         assert "on rank(s) 1 (rank 0: 0; rank 1: 1)" in str(error)
-
-
-def test_equal_ranks_have_not_diverged(ranks):
-    def body(session):
-        session.watch("policy", lambda: {"weight": float("nan")})
-        session.record(Scalars(make_config().check_interval, {}))
-
-    assert not any(isinstance(result, Exception) for result in ranks(body))
 
 
 def test_a_rank_that_ends_before_the_others_is_reported(ranks):
@@ -549,12 +530,6 @@ def test_a_checkpoint_that_fails_leaves_the_one_before_it(stub, tmp_path):
         assert Checkpoint(file).state["iteration"] == 1
 
     assert single(body, tmp_path).run().checkpoint.endswith("last.txt")
-
-
-def test_the_checkpoint_to_start_from_is_a_path(tmp_path):
-    config = make_config(checkpoint="a/b.pth")
-    assert RankSession(config, World(), RunPlugins()).checkpoint == Path("a/b.pth")
-    assert RankSession(make_config(), World(), RunPlugins()).checkpoint is None
 
 
 def test_each_stream_seeds_the_generators_at_the_right_time(stub, tmp_path):

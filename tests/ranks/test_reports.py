@@ -73,10 +73,6 @@ def test_reports_are_read_as_written_and_in_order_of_cause(tmp_path):
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
-def test_without_reports_the_list_is_empty(tmp_path):
-    assert read_reports(tmp_path) == []
-
-
 def test_a_peer_that_left_with_status_0_is_named(tmp_path):
     leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
     assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
@@ -223,17 +219,6 @@ def test_another_ranks_error_explains_a_rank_without_a_report(tmp_path):
     error = failure(tmp_path, 1, -15)
     assert error.rank == 0
     assert "ValueError: the cause" in str(error)
-
-
-def test_only_lost_peers_point_to_another_node(tmp_path):
-    leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
-    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
-
-
-def test_an_unexplained_failure_is_still_a_failure(tmp_path):
-    error = failure(tmp_path, None, 3)
-    assert str(error) == "A rank exited with code 3 without an exception."
-    assert error.exit_code == 3
 
 
 @pytest.mark.parametrize(("code", "status"), [(3, 3), (-9, 137), (-15, 143), (0, 1), (1, 1)])
