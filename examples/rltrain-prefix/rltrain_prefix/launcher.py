@@ -12,10 +12,16 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from rltrain.config import Placement
-from rltrain.launch import ask_to_end, ended_by_signal, failure, private_folder, rank_variables
+from rltrain.launch import (
+    ask_to_end,
+    ended_by_signal,
+    failure,
+    hang_watch,
+    private_folder,
+    rank_variables,
+)
 from rltrain.nodes import CaughtSignals, caught_signals
 from rltrain.types import TrainResult, World
-from rltrain.watch import hang_watch
 from rltrain_prefix.options import PrefixOptions
 
 __all__ = ["RESULT", "WORK", "PrefixLauncher"]

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from rltrain.hookspecs import hookimpl
 from rltrain.records import CheckpointSaved, Record, RunEnded, RunStarted, Scalars, Warned
@@ -22,7 +22,6 @@ __all__ = [
     "View",
     "duration",
     "number",
-    "percent",
     "shortest",
     "speed",
     "summary",
@@ -46,11 +45,6 @@ def number(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:,.1f}" if 100 <= abs(value) < 1e9 else f"{value:.4g}"
-
-
-def percent(share: float) -> str:
-    """Return a share, 0 to 1, in percent."""
-    return f"{share:.0%}"
 
 
 def speed(fps: tuple[float, ...]) -> str:
@@ -159,7 +153,7 @@ class RunState:
         slowest = max(range(len(own)), key=own.__getitem__)
         stands_out = own[slowest] > _STANDS_OUT * statistics.median_low(own)
         reason = f" (for rank {slowest})" if stands_out else ""
-        return f"{percent(waiting / whole)}{reason}, communication {percent(communication / whole)}"
+        return f"{waiting / whole:.0%}{reason}, communication {communication / whole:.0%}"
 
     @property
     def elapsed(self) -> float:
@@ -199,33 +193,22 @@ def summary(run: RunState) -> list[str]:
     return [f"to {verb:8}  {command}" for verb, command in commands]
 
 
-class View(Protocol):
-    """Shows a run's state."""
-
-    def start(self) -> None:
-        """Show what the run is."""
-
-    def update(self) -> None:
-        """Show what is new."""
-
-    def stop(self) -> None:
-        """Show how the run has ended, if it has."""
-
-
-class _Lines:
-    """Prints a line now and then."""
+class View:
+    """Shows a run's state to the user: here by a line now and then."""
 
     def __init__(self, run: RunState, stream: TextIO) -> None:
         self._run, self._stream = run, plain_stream(stream)
         self._printed: Scalars | None = None
 
     def start(self) -> None:
+        """Show what the run is."""
         self._print(self._run.started.task, self._run.heading)
         self._print("run folder", shortest(self._run.started.run_dir))
         for line in self._run.preface:
             self._print(line)
 
     def update(self) -> None:
+        """Show what is new."""
         run, now, printed = self._run, self._run.latest, self._printed
         last = run.ended is not None or now.iteration == now.iterations
         due = printed is None or last or now.seconds - printed.seconds >= _INTERVAL
@@ -236,6 +219,7 @@ class _Lines:
             self._print(*self._progress(), *filter(None, words))
 
     def stop(self) -> None:
+        """Show how the run has ended, if it has."""
         run = self._run
         if run.ended is None:
             return
@@ -256,7 +240,7 @@ class _Lines:
         length = number(now.episode_length)
         words = [f"iteration {run.iteration}", f"return {text}", f"length {length}"]
         if now.success_rate is not None:
-            words.append(f"success {percent(now.success_rate)}")
+            words.append(f"success {now.success_rate:.0%}")
         return [*words, f"frames {now.frames:,}"]
 
     def _print(self, *words: str) -> None:
@@ -273,7 +257,7 @@ class ConsoleWriter:
 
     def view(self, run: RunState, stream: TextIO) -> View:
         """Return what shows a run: plain lines. A plugin with another view overrides it."""
-        return _Lines(run, stream)
+        return View(run, stream)
 
     @hookimpl
     def rltrain_write(self, record: Record) -> None:

@@ -20,6 +20,7 @@ from rltrain.launch import (
     ask_to_end,
     ended_by_signal,
     failure,
+    hang_watch,
     hide_rank_variables,
     private_folder,
     rank_variables,
@@ -28,7 +29,6 @@ from rltrain.nodes import CaughtSignals, caught_signals, connected_nodes, hold_p
 from rltrain.plugins import discover
 from rltrain.specs import BackendSpec, LibrarySpec
 from rltrain.types import TrainResult, World
-from rltrain.watch import hang_watch
 
 SHUTDOWN_TIMEOUT = 5
 """Seconds between SIGTERM and SIGKILL for a rank."""

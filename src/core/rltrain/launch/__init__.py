@@ -4,38 +4,27 @@ The names below are for launchers, backends, suites and observers. The modules i
 internal.
 """
 
-from rltrain.files.disk import PARTIAL, whole
+from collections.abc import Callable
+from pathlib import Path
+
+from rltrain.config import Placement
+from rltrain.files.disk import whole
 from rltrain.launch.preflight import environments_are_made_here
 from rltrain.ranks.devices import rank_device
 from rltrain.ranks.folders import Notes, private_folder, shared_folder
 from rltrain.ranks.guarded import end_with_parent
+from rltrain.ranks.hangs import HangWatch
 from rltrain.ranks.logs import RankLog, console_stream, say, view_file
-from rltrain.ranks.machine import (
-    address_towards,
-    available_cores,
-    bind_cores,
-    cores_of_rank,
-    own_address,
-)
-from rltrain.ranks.reports import failure, make_report, ranks_done, write_report
-from rltrain.ranks.signals import (
-    OF_SCHEDULERS,
-    REQUESTS,
-    ask_to_end,
-    ended_by_signal,
-    may_catch,
-)
-from rltrain.ranks.stacks import Process
+from rltrain.ranks.machine import available_cores, bind_cores, cores_of_rank
+from rltrain.ranks.pulse import pulse_files
+from rltrain.ranks.reports import failure, make_report, write_report
+from rltrain.ranks.signals import OF_SCHEDULERS, ask_to_end, ended_by_signal
 from rltrain.ranks.world import hide_rank_variables, rank_from_env, rank_variables
 
 __all__ = [
     "OF_SCHEDULERS",
-    "PARTIAL",
-    "REQUESTS",
     "Notes",
-    "Process",
     "RankLog",
-    "address_towards",
     "ask_to_end",
     "available_cores",
     "bind_cores",
@@ -45,18 +34,33 @@ __all__ = [
     "ended_by_signal",
     "environments_are_made_here",
     "failure",
+    "hang_watch",
     "hide_rank_variables",
     "make_report",
-    "may_catch",
-    "own_address",
     "private_folder",
     "rank_device",
     "rank_from_env",
     "rank_variables",
-    "ranks_done",
     "say",
     "shared_folder",
     "view_file",
     "whole",
     "write_report",
 ]
+
+
+def hang_watch(config: Placement, reports: Path) -> Callable[[], None]:
+    """Return a function for a launcher to call again and again: it ends ranks that hang.
+
+    Args:
+        config: where the run runs.
+        reports: the folder where its ranks report.
+    """
+    watch = HangWatch(lambda: pulse_files(reports), config.hang_timeout, config.nnodes)
+
+    def look() -> None:
+        if (hang := watch.look()) is not None:
+            hang.write_report(reports)
+            hang.end()
+
+    return look

@@ -12,7 +12,8 @@ import struct
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
-from rltrain.launch import address_towards, own_address, shared_folder
+from rltrain.ranks.folders import shared_folder
+from rltrain.ranks.machine import address_towards, own_address
 from rltrain.types import World
 
 _SIOCGIFADDR = 0x8915

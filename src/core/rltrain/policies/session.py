@@ -13,7 +13,7 @@ from rltrain.files.dotted import get_dotted, leaves
 from rltrain.launch import private_folder
 from rltrain.plugins.manager import RunPlugins, arrays_by_framework, chosen_specs
 from rltrain.policy import Policy
-from rltrain.ranks.hangs import machine, watching
+from rltrain.ranks.hangs import watching
 from rltrain.ranks.pulse import pulse_file
 from rltrain.ranks.stacks import answering, stack_file
 from rltrain.run.group import NotedGroup, SingleProcess
@@ -56,14 +56,13 @@ class PolicySession(PluginSession):
     def watched(self, log: RankLog) -> Iterator[None]:
         """End this rank if it hangs in the context; see `open_session`. Collective."""
         pulse = pulse_file(log.path.parent, self._place.rank)
-        with answering(stack_file(pulse)):
+        with contextlib.ExitStack() as watched:
+            watched.enter_context(answering(stack_file(pulse)))
             self.pulse.share(pulse)
-            neighbors = self.peers.gather_objects((machine(), str(pulse.parent)))
-            if log.has_launcher:
-                yield
-            else:
-                with watching(self._place.rank, neighbors, self.config.hang_timeout):
-                    yield
+            if not log.has_launcher:
+                gather, timeout = self.peers.gather_objects, self.config.hang_timeout
+                watched.enter_context(watching(self._place.rank, pulse.parent, gather, timeout))
+            yield
 
     def make_env(self) -> None:
         """Make the environments.

@@ -14,7 +14,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -201,7 +201,7 @@ def bounded(given: Mapping[str, float] | None) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-def machine() -> str:
+def _machine() -> str:
     """Return what only processes on this machine share: host names may be the same elsewhere."""
     boot = Path("/proc/sys/kernel/random/boot_id")
     return boot.read_text().strip() if boot.exists() else socket.gethostname()
@@ -209,13 +209,21 @@ def machine() -> str:
 
 @contextlib.contextmanager
 def watching(
-    rank: int, folders: Sequence[tuple[str, str]], timeout: Mapping[str, float] | None
+    rank: int,
+    folder: Path,
+    gather: Callable[[tuple[str, str]], list[tuple[str, str]]],
+    timeout: Mapping[str, float] | None,
 ) -> Iterator[None]:
-    """End ranks that hang, in a thread. `folders`: each rank's `machine()` and private folder."""
+    """End ranks of this machine that hang, in a thread. Collective.
+
+    `folder` is this rank's private one; `gather` returns what each rank gives.
+    """
+    here = _machine()
+    folders = gather((here, str(folder)))
     pulses = {
         other: pulse_file(Path(folder), other)
         for other, (there, folder) in enumerate(folders)
-        if there == machine() and pulse_file(Path(folder), other).exists()
+        if there == here and pulse_file(Path(folder), other).exists()
     }
     watch = HangWatch(lambda: pulses, timeout, nodes=1 + (len(pulses) < len(folders)))
     over = threading.Event()

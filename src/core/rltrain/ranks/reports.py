@@ -168,11 +168,6 @@ def _failure(folder: Path, rank: int | None, exit_code: int) -> RltrainError:
     )
 
 
-def ranks_done(folder: Path) -> set[int]:
-    """Return this node's ranks that have done their work."""
-    return Notes(folder).done()
-
-
 def _without_report(rank: int, exit_code: int) -> str:
     """Describe the end of a rank that wrote no report."""
     if exit_code >= 0:

@@ -68,8 +68,6 @@ class Process:
     """A letter: R runs, S sleeps, D waits for a device, T and t are stopped."""
     seconds: float
     """CPU time that it has used."""
-    parent: int = 0
-    """The number of the process that has started it."""
 
     @property
     def stopped(self) -> bool:
@@ -88,7 +86,7 @@ class Process:
         if fields[0] in "ZX":
             return None
         seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-        return cls(fields[0], seconds, parent=int(fields[1]))
+        return cls(fields[0], seconds)
 
 
 def stack_file(pulse: Path) -> Path:

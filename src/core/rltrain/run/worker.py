@@ -26,7 +26,7 @@ from rltrain.plugins.registry import Registry, discover
 from rltrain.ranks.devices import restrict_gpus, with_device
 from rltrain.ranks.folders import Notes, private_folder, use_folder
 from rltrain.ranks.guarded import end_in_time, end_with_parent, free_start_method
-from rltrain.ranks.hangs import machine, watching
+from rltrain.ranks.hangs import watching
 from rltrain.ranks.logs import RankLog
 from rltrain.ranks.machine import bind_cores, keep_freed_memory
 from rltrain.ranks.pulse import pulse_file
@@ -92,8 +92,8 @@ def train(
         if log.has_launcher and config.device_kind == "cpu":
             bind_cores(world)
         if not log.has_launcher:
-            neighbors = session.group.gather_objects((machine(), str(reports)))
-            watched.enter_context(watching(world.rank, neighbors, config.hang_timeout))
+            gather = session.group.gather_objects
+            watched.enter_context(watching(world.rank, reports, gather, config.hang_timeout))
         if notes is not None:
             notes.set_run_dir(folder.path)
 

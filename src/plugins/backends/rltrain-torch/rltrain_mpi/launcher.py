@@ -19,16 +19,16 @@ from pathlib import Path
 from rltrain.config import Placement
 from rltrain.errors import RankFailed, UsageError
 from rltrain.launch import (
+    Notes,
     ask_to_end,
     ended_by_signal,
     failure,
+    hang_watch,
     hide_rank_variables,
     private_folder,
-    ranks_done,
 )
 from rltrain.nodes import CaughtSignals, caught_signals
 from rltrain.types import TrainResult
-from rltrain.watch import hang_watch
 from rltrain_mpi import rank
 from rltrain_mpi.plugin import MpiOptions
 
@@ -84,7 +84,7 @@ class MpiLauncher:
                     _watch(process, console, signals, reports, hang_watch(config, reports))
                 finally:
                     _end(process)
-            if process.returncode == 0 and len(ranks_done(reports)) < count:
+            if process.returncode == 0 and len(Notes(reports).done()) < count:
                 raise failure(reports, next(iter(console.ended), None), 0)
             return _result(reports, process.returncode, console.ended)
 

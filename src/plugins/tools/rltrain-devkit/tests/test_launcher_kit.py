@@ -10,9 +10,8 @@ LAUNCHER = """
 import multiprocessing, os, socket
 from multiprocessing.connection import wait
 from rltrain import hookimpl
-from rltrain.launch import ask_to_end, ended_by_signal, failure, private_folder
+from rltrain.launch import ask_to_end, ended_by_signal, failure, hang_watch, private_folder
 from rltrain.specs import LauncherSpec
-from rltrain.watch import hang_watch
 from rltrain.nodes import caught_signals
 
 

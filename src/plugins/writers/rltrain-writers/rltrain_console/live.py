@@ -30,7 +30,7 @@ class LiveConsoleWriter(ConsoleWriter):
         return super().view(run, stream)
 
 
-class LiveView:
+class LiveView(View):
     """Renders the run again and again, so that its clock runs.
 
     It is rich's `Live`, but for three things: it clears the screen when the terminal's size has

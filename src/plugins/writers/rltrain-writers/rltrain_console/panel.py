@@ -9,7 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rltrain.builtin.console import RunState, duration, number, percent, shortest, speed
+from rltrain.builtin.console import RunState, duration, number, shortest, speed
 from rltrain.terminal import plain
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _progress(run: RunState) -> list[tuple[str, str]]:
     rows = [("iteration", run.iteration), ("return", number(now.episode_return)), ("best", found)]
     rows.append(("length", number(now.episode_length)))
     if now.success_rate is not None:
-        rows.append(("success", percent(now.success_rate)))
+        rows.append(("success", f"{now.success_rate:.0%}"))
     return [*rows, ("frames", f"{now.frames:,}")]
 
 
@@ -108,7 +108,7 @@ def _bar(run: RunState, color: str) -> RenderableType:
     bar = ProgressBar(now.iterations, now.iteration, complete_style=color, finished_style=color)
     grid = Table.grid(padding=(0, 2), expand=True)
     grid.add_column(ratio=1)
-    grid.add_row(bar, percent(now.iteration / (now.iterations or 1)), run.left(run.elapsed))
+    grid.add_row(bar, f"{now.iteration / (now.iterations or 1):.0%}", run.left(run.elapsed))
     return grid
 
 

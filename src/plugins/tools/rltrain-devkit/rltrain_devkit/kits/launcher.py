@@ -124,7 +124,7 @@ class LauncherConformance(Kit):
         outcome = self._outcome("hangs")
         assert "ank 1 hangs" in outcome["message"], (
             "rank 1 made no progress, with hang_timeout 4 s, and was not named: call now and then "
-            f"what rltrain.watch.hang_watch returns. {outcome['message']}"
+            f"what rltrain.launch.hang_watch returns. {outcome['message']}"
         )
 
     def test_sigterm_saves_a_checkpoint(self) -> None:
