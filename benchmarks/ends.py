@@ -57,7 +57,6 @@ def rows(run: Path) -> list[Row]:
         Row("play", ["play", *of_run, "--viewer", "none"], 12),
         Row("export", ["export", str(run)], 10),
         Row("report", ["report", str(run)], 4),
-        Row("scale", ["scale", "--ranks", "1", "2", *TRAIN, "--device", "cpu"], 12),
         Row("doctor", ["doctor"], 8),
         Row("tasks", ["tasks"], 3),
         Row("plugins", ["plugins"], 2),

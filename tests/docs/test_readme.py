@@ -27,6 +27,7 @@ README = PAGES[0].read_text()
 BY_HAND = (ROOT / "docs" / "plugin-by-hand.md").read_text()
 TRAINING = (ROOT / "docs" / "training.md").read_text()
 OF_OTHERS = {
+    "--ranks",
     "--ntasks-per-node",
     "--signal",
     "--constraint",

@@ -20,7 +20,7 @@ CALLS = {
     "new": {"needs": ["mine", "--kind", "writer"], "works": ["mine", "--kind", "writer"]},
     "play": {"needs": ["gone"], "refuses": ["gone"]},
     "report": {"needs": ["gone"], "refuses": ["gone"]},
-    "scale": {"needs": ["--ranks", "1", "2"], "refuses": ["--ranks", "none"]},
+    "scale": {"needs": ["gone"], "refuses": ["gone"]},
     "tasks": {"refuses": ["--suite", "none"]},
 }
 

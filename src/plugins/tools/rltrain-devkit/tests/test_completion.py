@@ -29,7 +29,6 @@ CASES = {
     "rltrain play latest --viewer na": {"native"},
     "rltrain --library r": {"rl_games", "rsl_rl"},
     "rltrain --library=rs": {"rsl_rl"},
-    "rltrain scale --ranks 1 2 --library sk": {"skrl"},
     "rltrain rltrain/CartPole-v1 --library rs": {"rsl_rl"},
     "rltrain --writer con": {"console"},
     "rltrain --resume la": {"latest"},

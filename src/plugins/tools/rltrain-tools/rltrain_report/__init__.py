@@ -1,1 +1,1 @@
-"""The commands `rltrain report` and `rltrain scale`: what runs have done, as a page."""
+"""The commands `rltrain report` and `rltrain scale`: what runs have done."""

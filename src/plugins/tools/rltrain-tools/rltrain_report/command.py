@@ -13,8 +13,8 @@ OWN = Group("options")
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReportOptions:
-    """The command's options."""
+class RunsOptions:
+    """Which runs a command shows."""
 
     runs: tuple[str, ...] = OWN.option(
         (),
@@ -24,15 +24,21 @@ class ReportOptions:
         metavar="RUN",
         required=True,
     )
+    log_root: str = OWN.option(
+        RunOptions.log_root, Scope.COMMAND, "folder for run folders", metavar="DIR"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions(RunsOptions):
+    """The command's options."""
+
     output: str | None = OWN.option(
         None,
         Scope.COMMAND,
         "folder for the page",
         metavar="DIR",
         default_text="report in the run folder; of several runs, a new folder here",
-    )
-    log_root: str = OWN.option(
-        RunOptions.log_root, Scope.COMMAND, "folder for run folders", metavar="DIR"
     )
 
 
@@ -53,7 +59,8 @@ class ReportCommand:
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Write the page and print where it is."""
-        from rltrain.runs import check_inside
+        from rltrain.runs import check_inside, shortest
+        from rltrain.terminal import in_bytes
         from rltrain_report.page import write_page
         from rltrain_report.report import report_page
         from rltrain_report.runs import read_runs
@@ -63,26 +70,18 @@ class ReportCommand:
         if own.output is not None:
             folder = Path(own.output).expanduser()
         else:
-            folder = runs[0].path / "report" if len(runs) == 1 else new_folder("report")
+            folder = runs[0].path / "report" if len(runs) == 1 else _new_folder()
             if len(runs) == 1:
                 check_inside(runs[0].path, folder, False, "Name another folder with --output")
-        print_written(write_page(report_page(runs), folder, "report.html"))
+        page, *pictures = write_page(report_page(runs), folder, "report.html")
+        print(f"page      {shortest(page.resolve())}  {in_bytes(page.stat().st_size)}")
+        print(f"pictures  {len(pictures)} PNG files next to it")
         return 0
 
 
-def new_folder(name: str) -> Path:
-    """Return a new folder of this name in the working folder, with a number if it is taken."""
+def _new_folder() -> Path:
+    """Return a new folder `report` in the working folder, with a number if it is taken."""
     number = 1
-    while (path := Path(name if number == 1 else f"{name}_{number}")).exists():
+    while (path := Path("report" if number == 1 else f"report_{number}")).exists():
         number += 1
     return path
-
-
-def print_written(written: list[Path]) -> None:
-    """Print what was written."""
-    from rltrain.runs import shortest
-    from rltrain.terminal import in_bytes
-
-    page, *pictures = written
-    print(f"page      {shortest(page.resolve())}  {in_bytes(page.stat().st_size)}")
-    print(f"pictures  {len(pictures)} PNG files next to it")

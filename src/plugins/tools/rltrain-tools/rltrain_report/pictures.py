@@ -191,20 +191,13 @@ def _unit_of_time(seconds: float) -> tuple[float, str]:
     return (60.0, "minutes") if seconds >= 180 else (1.0, "seconds")
 
 
-def time_picture(
-    name: str, title: str, times: Sequence[RankTime], labels: Sequence[str] = ()
-) -> Picture | None:
-    """Plot the time of an iteration by phase and rank, as stacked bars; None of no times.
-
-    With labels, the times are means over the ranks of several runs, which they name.
-    """
+def time_picture(name: str, title: str, times: Sequence[RankTime]) -> Picture | None:
+    """Plot the time of an iteration by phase and rank, as stacked bars; None of no times."""
     if not times:
         return None
-    what = "ranks" if labels else "rank"
-    names = labels or [str(rank) for rank in range(len(times))]
     described = "; ".join(
-        f"{what} {bar}: " + ", ".join(f"{phase} {getattr(each, phase):.3g} s" for phase in PHASES)
-        for bar, each in zip(names[:16], times, strict=False)
+        f"rank {rank}: " + ", ".join(f"{phase} {getattr(each, phase):.3g} s" for phase in PHASES)
+        for rank, each in enumerate(times[:16])
     )
 
     def plot(axes: Any) -> None:
@@ -213,10 +206,9 @@ def time_picture(
             heights = [getattr(each, phase) for each in times]
             axes.bar(range(len(times)), heights, bottom=bottom, color=color(index), label=phase)
             bottom = [one + more for one, more in zip(bottom, heights, strict=True)]
-        ticks = range(0, len(times), 1 if labels else -(-len(times) // 12))
-        axes.set_xticks(ticks, [names[tick] for tick in ticks])
+        axes.set_xticks(range(0, len(times), -(-len(times) // 12)))
         axes.set_xlim(-0.7, max(len(times), 4) - 0.3)
-        axes.set_xlabel(what, loc="right")
+        axes.set_xlabel("rank", loc="right")
         axes.set_ylabel("seconds")
 
     return Picture(name, title, f"Time of an iteration, {title}. {described}.", plot)

@@ -18,8 +18,7 @@ def rltrain_provides() -> list[Spec]:
         CommandSpec(
             name="scale",
             factory="rltrain_report.scale:ScaleCommand",
-            summary="train on several numbers of ranks, and say how much faster more are, and why",
-            takes="run",
+            summary="compare runs on several numbers of ranks: how much faster more are, and why",
         ),
         ObserverSpec(
             name="profile",
