@@ -131,16 +131,6 @@ def test_ranks_use_the_interface_that_leads_to_the_master(command, machines, own
         assert told == {"GLOO_SOCKET_IFNAME": "cable", "NCCL_SOCKET_IFNAME": "=cable"} | own
 
 
-def test_the_plan_names_the_interface_that_leads_to_the_master(command, machines):
-    host, words = machines[0].host, ("--library", "rsl_rl", "--distributed", "--nnodes", "2")
-    words = (*words, "--node-rank", "1", "--master-addr", host, "--dry-run")
-    run = command(*words, before=machines[1].inside)
-    said = f"network       by cable, which leads to {host} (GLOO_SOCKET_IFNAME names another)\n"
-    assert said in run.stdout, run.stderr
-    run = command(*words, before=machines[1].inside, GLOO_SOCKET_IFNAME="lo")
-    assert "network       as GLOO_SOCKET_IFNAME=lo says\n" in run.stdout, run.stderr
-
-
 def test_machines_number_themselves(command, machines):
     """torchrun starts the ranks, by its c10d rendezvous."""
     words = ("--library", "rsl_rl", "--num-envs", "32", "--max-iterations", "2", "--rdzv-id", "x")

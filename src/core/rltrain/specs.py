@@ -162,9 +162,6 @@ class BackendSpec(Spec):
     """Whether it is the default for its framework and kind of device: at most one may be. What it
     names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends that
     do not. Leave it False next to torch's and jax's own."""
-    network: str | None = None
-    """Import string of a function that takes the host where the ranks of several nodes meet, and
-    the number of nodes. It returns for `--dry-run` by which network they reach each other."""
     device: str
     """The kind of device: "cpu" or "cuda"."""
     preload: str | None = None

@@ -25,8 +25,6 @@ from rltrain.nodes.network import (
     interface_towards,
     interfaces,
     is_loopback,
-    network_of_gloo,
-    network_of_nccl,
     reachable_address,
 )
 from rltrain.ranks.signals import CaughtSignals, caught_signals
@@ -44,7 +42,5 @@ __all__ = [
     "interfaces",
     "is_loopback",
     "meet",
-    "network_of_gloo",
-    "network_of_nccl",
     "reachable_address",
 ]

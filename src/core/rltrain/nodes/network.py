@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import functools
 import ipaddress
-import os
 import socket
 import struct
 from collections.abc import Mapping, MutableMapping
@@ -78,19 +76,6 @@ def interface_towards(host: str, num_nodes: int = 1) -> str | None:
         return next((line.split()[5] for line in lines if line.startswith(wanted)), None)
     found = next((name for name, each in interfaces().items() if each == address), None)
     return found or ("lo" if address.startswith("127.") else None)
-
-
-def _network(variable: str, host: str, num_nodes: int) -> str:
-    """Return by which interface ranks reach each other: the variable's, or the one to the host."""
-    if os.environ.get(variable):
-        return f"as {variable}={os.environ[variable]} says"
-    found = interface_towards(host, num_nodes) if host else None
-    return f"by {found}, which leads to {host} ({variable} names another)" if found else ""
-
-
-network_of_gloo = functools.partial(_network, "GLOO_SOCKET_IFNAME")
-"""For `BackendSpec.network`."""
-network_of_nccl = functools.partial(_network, "NCCL_SOCKET_IFNAME")
 
 
 def choose_nccl_interface(environ: MutableMapping[str, str], world: World, host: str) -> None:

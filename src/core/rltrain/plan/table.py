@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 from rltrain.files.secrets import hide
 from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import number_of_ranks
 from rltrain.plugins.options import make_options
-from rltrain.specs import BackendSpec, ObserverSpec, load_object
+from rltrain.specs import ObserverSpec
 from rltrain.types import TaskInfo
 
 _UNKNOWN = "set by the library's options"
@@ -26,7 +25,6 @@ def plan_table(plan: Plan) -> str:
         ("observations", _observed(plan.task)),
         ("ranks", _ranks(plan)),
         *_gpus(plan),
-        *_network(plan),
         ("backend", f"{config.backend}, gradients averaged by {config.grad_sync}"),
         *_sizes(plan),
         ("seed", "chosen on rank 0" if config.seed == -1 else str(config.seed)),
@@ -104,18 +102,6 @@ def _gpus(plan: Plan) -> Iterator[tuple[str, str]]:
         shared = "," in ranks
         texts.append(f"GPU {gpu}: " + (f"ranks {ranks} share it" if shared else f"rank {ranks}"))
     yield "GPUs", "; ".join(texts)
-
-
-def _network(plan: Plan) -> Iterator[tuple[str, str]]:
-    """Yield a row on the interface by which the ranks of several nodes communicate."""
-    config, world = plan.config, plan.world
-    nodes = config.nnodes if world is None else world.num_nodes
-    network = plan.registry.get(BackendSpec, config.backend).network
-    if network is None or nodes < 2 or plan.starts_nodes:
-        return
-    host = config.master_addr if world is None else os.environ.get("MASTER_ADDR", "")
-    if text := load_object(network)(host, nodes):
-        yield "network", text
 
 
 def _observer(name: str, plan: Plan) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
-import resource
 
 from rltrain.errors import UsageError
 from rltrain.ranks.machine import available_cores
@@ -13,9 +11,6 @@ from rltrain.ranks.world import World
 
 MAX_CPU_RANKS = 8
 """Default maximum of ranks on a machine without GPUs."""
-
-_ROOM = 65536
-"""Descriptors that a process may have at least, if the system allows it."""
 
 
 def select_gpus(gpu_ids: tuple[int, ...] | str | None, visible: int) -> tuple[int, ...]:
@@ -97,12 +92,3 @@ def restrict_gpus(gpu_ids: tuple[int, ...] | None) -> None:
     names = visible.split(",") if visible else None
     chosen = [names[index].strip() if names else str(index) for index in gpu_ids]
     os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(chosen)
-
-
-def make_room() -> None:
-    """Let this process open more files: for many ranks, or for strangers who connect meanwhile."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    room = _ROOM if hard == resource.RLIM_INFINITY else min(_ROOM, hard)
-    if soft != resource.RLIM_INFINITY and soft < room:
-        with contextlib.suppress(OSError, ValueError):
-            resource.setrlimit(resource.RLIMIT_NOFILE, (room, hard))

@@ -22,7 +22,6 @@ from rltrain.options.run import RunOptions
 from rltrain.plan.draft import Plan
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.installed import check_travel, without_given
-from rltrain.ranks.devices import make_room
 from rltrain.ranks.folders import Notes
 from rltrain.ranks.guarded import refuse_in_import
 from rltrain.ranks.logs import lasting_output
@@ -85,7 +84,6 @@ def _start(plan: Plan, config: RunConfig) -> TrainResult:
         of_node = NodeWork(_of_every_node(plan), tuple(sys.argv), os.getcwd(), tuple(sys.path))
         return launcher_of(config, plan.registry).launch(config, of_node)
     if plan.world is None:
-        make_room()
         if restarts_here(config):
             total = plan.iteration.iterations if plan.iteration else config.max_iterations
 

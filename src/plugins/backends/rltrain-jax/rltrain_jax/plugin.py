@@ -53,7 +53,6 @@ def rltrain_provides() -> Iterable[Spec]:
             launcher="processes",
             grad_sync="tree",
             device="cuda",
-            network="rltrain.nodes:network_of_nccl",
             count_devices="rltrain_jax.devices:count_cuda",
         ),
         ClusterSpec(

@@ -25,7 +25,6 @@ def rltrain_provides() -> Iterable[Spec]:
             grad_sync="flat",
             device="cpu",
             shares=("cuda",),
-            network="rltrain.nodes:network_of_gloo",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         BackendSpec(
@@ -39,7 +38,6 @@ def rltrain_provides() -> Iterable[Spec]:
             preload="rltrain_torch.preload",
             grad_sync="flat",
             device="cuda",
-            network="rltrain.nodes:network_of_nccl",
             cannot_share="rltrain_torch.devices:cannot_share",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
