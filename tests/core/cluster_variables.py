@@ -34,15 +34,6 @@ OPEN_MPI = {
 HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
 
 
-MVAPICH = {f"MV2{name[4:]}": value for name, value in list(OPEN_MPI.items())[:4]}
-
-
-JSRUN = {
-    name.replace("OMPI_COMM_WORLD", "JSM_NAMESPACE"): value
-    for name, value in list(OPEN_MPI.items())[:4]
-}
-
-
 FLUX = {
     "FLUX_TASK_RANK": "3",
     "FLUX_JOB_SIZE": "4",

@@ -6,8 +6,6 @@ import pytest
 from cluster_variables import (
     FLUX,
     HYDRA,
-    JSRUN,
-    MVAPICH,
     OPEN_MPI,
     PALS,
     SLURM,
@@ -37,8 +35,6 @@ RANKS = [
         *(FOUR_ON_TWO, None, 63321),
     ),
     ("mpich", HYDRA, FOUR_ON_TWO, None, None),
-    ("mvapich", MVAPICH, FOUR_ON_TWO, None, None),
-    ("jsrun", JSRUN, FOUR_ON_TWO, None, None),
     ("flux", FLUX, FOUR_ON_TWO, None, None),
     # Three tasks on two nodes: two on the first one.
     (

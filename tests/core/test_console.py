@@ -29,10 +29,10 @@ class TestLines:
             "suite/Task-v1  rl_games ppo  2 ranks on cuda  seed 42",
             "run folder  logs/rl_games/Task-v1/2025-01-01_00-00-00",
             "iteration   1/100  return 187.3  length 190.0  frames 16,384"
-            "  fps 41,200 (20,500 + 20,700)  waiting 12% (for rank 0), communication 25%"
+            "  fps 41,200 (20,500 + 20,700)  waiting 12%, communication 25%"
             "  left 3:18",
             "iteration  12/100  return 90.5 (best 187.3)  length 190.0  frames 196,608"
-            "  fps 41,200 (20,500 + 20,700)  waiting 12% (for rank 0), communication 25%"
+            "  fps 41,200 (20,500 + 20,700)  waiting 12%, communication 25%"
             "  left 0:44",
             "solved  iteration  12/100  return 90.5 (best 187.3)  length 190.0  frames 196,608"
             "  time 0:21",

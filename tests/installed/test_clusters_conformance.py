@@ -12,8 +12,6 @@ ENVIRONMENTS = {
     "torchrun": of.TORCHRUN,
     "open-mpi": of.OPEN_MPI,
     "mpich": of.HYDRA,
-    "mvapich": of.MVAPICH,
-    "jsrun": of.JSRUN,
     "pals": of.PALS,
     "flux": of.FLUX,
     "slurm": of.SLURM,

@@ -83,7 +83,8 @@ def _open_mpi(environ: Mapping[str, str]) -> StartedRank | None:
     Open MPI 4 sets the address of mpirun's own node, and the job's number. Open MPI 5 sets a name
     of the job. Azure ML sets the first node's address.
     """
-    found = _by_prefix("OMPI_COMM_WORLD_")(environ)
+    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+    found = _ranks(environ, *(f"OMPI_COMM_WORLD_{name}" for name in names))
     if found is None:
         return None
     host = environ.get("AZ_BATCH_MASTER_NODE", "").partition(":")[0] or None
@@ -197,20 +198,12 @@ def _spec(name: str, order: int, find: _Find, summary: str, *of: str, **more: An
     return ClusterSpec(name=name, order=order, find=find, summary=summary, variables=of, **more)
 
 
-def _by_prefix(prefix: str) -> _Find:
-    """Find ranks by four variables that begin alike."""
-    rank, size, local, local_size = (prefix + name for name in _NAMES)
-    return lambda environ: _ranks(environ, rank, size, local, local_size)
-
-
-_NAMES = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
 _Find = Callable[[Mapping[str, str]], StartedRank | None]
 _OF_TORCHRUN = (
     *("RANK", "LOCAL_RANK", "GROUP_RANK", "NODE_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
     *("GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_*"),
 )
 _OF_OPEN_MPI = ("OMPI_COMM_WORLD_*", "OMPI_MCA_orte_hnp_uri", "AZ_BATCH_MASTER_NODE")
-_MVAPICH, _JSRUN = "MV2_COMM_WORLD_", "JSM_NAMESPACE_"
 
 CLUSTERS = (
     _spec(
@@ -219,8 +212,6 @@ CLUSTERS = (
     ),
     _spec("open-mpi", 10, _open_mpi, "ranks of Open MPI's mpirun", *_OF_OPEN_MPI),
     _spec("mpich", 10, _mpich, "ranks of mpiexec of MPICH and Intel MPI", "PMI_*", "MPI_LOCAL*"),
-    _spec("mvapich", 10, _by_prefix(_MVAPICH), "ranks of MVAPICH2", f"{_MVAPICH}*"),
-    _spec("jsrun", 10, _by_prefix(_JSRUN), "ranks of LSF's jsrun", f"{_JSRUN}*"),
     _spec("pals", 10, _pals, "ranks of Cray's mpiexec", "PALS_*", "PMI_*"),
     _spec("flux", 20, _flux, "tasks of flux run", "FLUX_*"),
     _spec("slurm", 20, _slurm, "tasks of srun", "SLURM_*", resolve=_address_by_slurm),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import shlex
-import statistics
 import time
 from collections import deque
 from dataclasses import dataclass, field
@@ -35,9 +34,6 @@ _WARNINGS = 3
 
 _RECENT = 20
 """Iterations over which shares of the time are taken: in a single one it is mostly chance."""
-
-_STANDS_OUT = 1.1
-"""How much more than the median rank's the work of a slowest rank is, at least."""
 
 
 def number(value: float | None) -> str:
@@ -145,15 +141,7 @@ class RunState:
             return ""
         waiting = sum(sum(each.waiting) for each in self._recent)
         communication = sum(each.communication * len(each.collectives) for each in self._recent)
-        recent = [each for each in self._recent if len(each.rollout) == len(self.latest.rollout)]
-        own = [
-            sum(each.rollout[rank] + each.update[rank] for each in recent)
-            for rank in range(len(self.latest.rollout))
-        ]
-        slowest = max(range(len(own)), key=own.__getitem__)
-        stands_out = own[slowest] > _STANDS_OUT * statistics.median_low(own)
-        reason = f" (for rank {slowest})" if stands_out else ""
-        return f"{waiting / whole:.0%}{reason}, communication {communication / whole:.0%}"
+        return f"{waiting / whole:.0%}, communication {communication / whole:.0%}"
 
     @property
     def elapsed(self) -> float:

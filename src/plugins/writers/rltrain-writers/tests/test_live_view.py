@@ -106,7 +106,7 @@ class TestLiveView:
             ["length", "190.0", "info/kl", "0"],
             ["frames", "196,608", "time", "1"],
             ["fps", "41,200 (20,500 + 20,700)"],
-            ["waiting", "12% (for rank 0), communication 25% of the ranks' time"],
+            ["waiting", "12%, communication 25% of the ranks' time"],
             ["time", "0:21"],
             ["checkpoint", "ep_1.pth", "iteration 1"],
             ["run folder", "logs/rl_games/Task-v1/2025-01-01_00-00-00"],
