@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rltrain.cli.main import command_of, main, read_run
-from rltrain.cli.parser import parse
-from rltrain.errors import PluginError
+from rltrain.cli.main import main, read_run
 from rltrain.plugins.registry import discover
 
 DIALECT = """
@@ -104,10 +102,3 @@ def test_a_dialect_that_is_none_breaks_its_plugin_alone(site):
     site.install("rltrain-other", other, point="other")
     assert "PocketRL" not in programs()
     assert "OtherRL" in programs()
-
-
-def test_a_flag_that_is_one_of_ours_names_whose_it_is(site, stub):
-    site.install("rltrain-pocket", DIALECT.replace('"--lint -l"', '"--seed"', 1), point="pocket")
-    _, loaded, words = command_of(["--seed", "1"])
-    with pytest.raises(PluginError, match=r"flags of PocketRL: .*--seed"):
-        parse(loaded, None, words)

@@ -13,12 +13,12 @@ from pathlib import Path
 
 from rltrain.builtin.console import shortest
 from rltrain.files.disk import NotWritten
-from rltrain.files.reading import digest, read_bytes, read_text, real
+from rltrain.files.reading import read_bytes, read_text, real
 from rltrain.options.run import RunOptions
 from rltrain.storage import run as folders
 from rltrain.storage.checkpoint import INDEX, Checkpoint, states_of
 from rltrain.storage.manifest import versions
-from rltrain.storage.metrics_file import RunMetrics, read_metrics
+from rltrain.storage.metrics_file import read_metrics
 from rltrain.storage.run import Run
 from rltrain.storage.run_folder import RunFolder, check_writable
 from rltrain.storage.run_options import check_inside
@@ -29,12 +29,10 @@ __all__ = [
     "NotWritten",
     "Run",
     "RunFolder",
-    "RunMetrics",
     "all_runs",
     "check_inside",
     "check_writable",
     "common_folder",
-    "digest",
     "find_run",
     "load_runs",
     "read_bytes",

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
+import functools
 import shlex
 import signal
 import subprocess
-from argparse import SUPPRESS
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from rltrain.builtin.plugin import TRAIN
-from rltrain.errors import PluginError, UsageError
+from rltrain.errors import UsageError
 from rltrain.files.secrets import hide_words
 from rltrain.plugins.registry import discover
-from rltrain.specs import CommandSpec, Dialect
+from rltrain.specs import CommandSpec, Dialect, Said
 from rltrain.terminal import note
 
 
@@ -53,6 +51,7 @@ def translate(words: Sequence[str], spec: CommandSpec = TRAIN) -> list[str]:
     known = _known()
     tables = [each.flags for each in known]
     tables += [each.train_flags for each in known if spec is TRAIN]
+    tables += [_remarks(each.ignored) for each in known if spec is TRAIN]
     flags = {flag: said for table in tables for flag, said in table.items()}
     found: list[str] = []
     rest = deque(words)
@@ -62,8 +61,8 @@ def translate(words: Sequence[str], spec: CommandSpec = TRAIN) -> list[str]:
         if said is None:
             found.append(word)
         elif callable(said):
-            value = value if equals else rest.popleft() if rest else ""
-            if not value or value.startswith("--"):
+            value = value if equals else rest.popleft() if rest else "--"
+            if value.startswith("--"):
                 raise UsageError(f"{name}: needs a value, as in {name} VALUE.")
             found += said(value)
         else:  # A switch may have a value, too.
@@ -73,6 +72,17 @@ def translate(words: Sequence[str], spec: CommandSpec = TRAIN) -> list[str]:
     for each in known:
         found = each.translate(found) if each.translate is not None else found
     return found
+
+
+def _remarks(ignored: Mapping[str, str]) -> dict[str, Said]:
+    """Return for each flag that changes nothing a function that says so of its value."""
+
+    def remark(flag: str, text: str, value: str) -> list[str]:
+        note(f"{flag} {value}: {text}")
+        return []
+
+    rows = [(flags.split(), text) for flags, text in ignored.items()]
+    return {x: functools.partial(remark, flags[0], text) for flags, text in rows for x in flags}
 
 
 def hand_over(words: list[str]) -> int | None:
@@ -91,25 +101,3 @@ def hand_over(words: list[str]) -> int | None:
         signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         status = child.wait()
     return status if status >= 0 else 128 - status
-
-
-def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Add the flags of other programs that change nothing; --help does not list them."""
-    for each in _known():
-        for flags in each.ignored:
-            try:
-                parser.add_argument(*flags.split(), dest=flags, default=SUPPRESS, help=SUPPRESS)
-            except argparse.ArgumentError as error:
-                raise PluginError(f"The flags of {each.program}: {error}") from error
-
-
-def separate(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the options of the run, and a line on each flag that changes nothing."""
-    ignored = {flags: text for each in _known() for flags, text in each.ignored.items()}
-    options = {name: value for name, value in given.items() if name not in ignored}
-    notes = [
-        f"{name.partition(' ')[0]} {value}: {ignored[name]}"
-        for name, value in given.items()
-        if name in ignored
-    ]
-    return options, notes

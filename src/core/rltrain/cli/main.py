@@ -156,8 +156,7 @@ def read_run(words: Sequence[str]) -> dict[str, Any]:
     if loaded.spec is not TRAIN:
         raise UsageError(f"rltrain {name}: does not train. Give the flags of a run.")
     arguments, overrides = parse(loaded, name, rest)
-    given, _ = dialects.separate(vars(arguments))
-    options = train.read_options(given, overrides)
+    options = train.read_options(vars(arguments), overrides)
     options.pop("dry_run", None)
     return options
 

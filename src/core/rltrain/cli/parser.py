@@ -50,7 +50,7 @@ def parse(
     if unknown:
         from rltrain.nodes.telling import telling_others
 
-        given = dialects.separate(vars(arguments))[0]
+        given = vars(arguments)
         with telling_others(lambda: given if starts and not given.get("dry_run") else {}):
             parser.refuse(unknown, loaded.spec)
     return arguments, rest

@@ -82,27 +82,22 @@ class TrainCommand:
         add_flags(parser, of=TrainOptions)
         # That of a command of another program, if neither a flag nor a file names one.
         parser.add_argument("--usual-library", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-        dialects.add_flags(parser)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Train, or print the plan."""
         from rltrain.nodes.telling import telling_others
-        from rltrain.plan.resolve import make_plan, tell
+        from rltrain.plan.resolve import make_plan
         from rltrain.ranks.machine import crowding
         from rltrain.run.start import start
 
-        given, notes = dialects.separate(vars(arguments))
-        options = read_options(given, words)
+        options = read_options(vars(arguments), words)
         if options.pop("dry_run", False):
             from rltrain.plan.table import plan_table
 
-            plan = make_plan(options)
-            tell(notes, plan.world)
-            print(plan_table(plan))
+            print(plan_table(make_plan(options)))
             return 0
         with telling_others(lambda: options):
             plan = make_plan(options)
-            tell(notes, plan.world)
             if plan.world is None and not plan.starts_nodes:
                 # Ranks print nothing for the seconds in which they import frameworks.
                 config = plan.config

@@ -133,20 +133,10 @@ class EpisodeWindow:
         """The window's state, from which a later window can continue."""
         return list(self._kept)
 
-    @property
-    def count(self) -> int:
-        """Episodes in the window."""
-        return int(self._total(2))
-
-    @property
-    def full(self) -> bool:
-        """Whether the window holds at least as many episodes as its size."""
-        return self.count >= self._episodes
-
     def reaches(self, target: float | None) -> bool:
         """Return whether the mean return of a full window is at least a target."""
-        mean = self.mean_return
-        return target is not None and mean is not None and self.full and mean >= target
+        mean, is_full = self.mean_return, self._total(2) >= self._episodes
+        return target is not None and mean is not None and is_full and mean >= target
 
     @property
     def mean_return(self) -> float | None:

@@ -8,13 +8,10 @@ A plan's ranks do any work with it by `rltrain.work.on_ranks`, each in an `open_
 
 from __future__ import annotations
 
-from rltrain.plan.files import recognizes
 from rltrain.policies.session import PolicySession, open_session
 from rltrain.policies.trained import (
     Trained,
-    find_run,
     find_trained,
-    options_of_run,
     plan_environments,
     plan_policy,
     with_drawing,
@@ -23,12 +20,9 @@ from rltrain.policies.trained import (
 __all__ = [
     "PolicySession",
     "Trained",
-    "find_run",
     "find_trained",
     "open_session",
-    "options_of_run",
     "plan_environments",
     "plan_policy",
-    "recognizes",
     "with_drawing",
 ]

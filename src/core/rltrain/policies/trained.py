@@ -21,9 +21,8 @@ from rltrain.plan.files import check_checkpoint
 from rltrain.plan.resolve import make_plan, tell
 from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
-from rltrain.storage import run as folders
 from rltrain.storage.checkpoint import Checkpoint
-from rltrain.storage.run import Run
+from rltrain.storage.run import Run, find_run
 from rltrain.storage.run_options import read_file, shortened, take
 from rltrain.terminal import note
 
@@ -53,14 +52,6 @@ class Trained:
         return Run(self.run, trusted=self.checkpoint.trusted).checkpoints()
 
 
-def find_run(named: str, given: Mapping[str, Any]) -> Run:
-    """Return the run that RUN names, which is no checkpoint's file.
-
-    Of the user's options, `log_root`, `library` and `task` say which runs "latest" means.
-    """
-    return folders.find_run(named, given, instead=_INSTEAD)[0]
-
-
 def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Trained:
     """Return the checkpoint that RUN and --checkpoint mean, and its run's options.
 
@@ -78,7 +69,7 @@ def find_trained(named: str, choice: str | None, given: Mapping[str, Any]) -> Tr
         config = path.parent.parent / "config.yaml"
         if path.parent.name != "checkpoints" or not config.is_file():
             return Trained(Checkpoint(path, trusted), _options_of_others(path, given), None)
-    run, checkpoint = folders.find_run(named, given, instead=_INSTEAD)
+    run, checkpoint = find_run(named, given, instead=_INSTEAD)
     if choice is not None and (os.sep in choice or os.path.isfile(choice)):
         checkpoint = Checkpoint(real(choice), trusted)
     elif checkpoint is None:

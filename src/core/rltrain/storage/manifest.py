@@ -104,26 +104,22 @@ def write_config(folder: RunFolder, config: RunConfig) -> None:
     folder.write_atomically("config.yaml", lambda path: OmegaConf.save(run, path))
 
 
-def _agreed(field: dataclasses.Field[Any]) -> bool:
-    """Return whether an option is the same on all ranks.
-
-    Paths and addresses are as each node sees them: of a file, what was read from it counts.
-    """
-    scope: Scope = field.metadata[SCOPE]
-    elsewhere = field.metadata.get(NAMES) in ("path", "host")
-    return not elsewhere and not scope & (Scope.NODE | Scope.OUTPUT)
-
-
 def check_agreement(group: ProcessGroup, config: RunConfig) -> None:
     """Check that the resolved run and all versions are the same on all ranks. Collective.
 
     Nodes can have different packages installed, and each joined rank reads its own files. Ranks
-    that run different things would hang or train nonsense.
+    that run different things would hang or train nonsense. Paths and addresses are as each node
+    sees them: of a file, what was read from it counts.
     """
     if group.world_size == 1:
         return
     own = hide(dataclasses.asdict(config))
-    options = {each.name: own[each.name] for each in dataclasses.fields(config) if _agreed(each)}
+    options = {
+        each.name: own[each.name]
+        for each in dataclasses.fields(config)
+        if each.metadata.get(NAMES) not in ("path", "host")
+        and not each.metadata[SCOPE] & (Scope.NODE | Scope.OUTPUT)
+    }
     said = {**dict(flatten(options)), **{f"version of {k}": v for k, v in versions().items()}}
     # As text: ranks send each other data only, and an option's value may be of any class.
     ranks = group.gather_objects({name: repr(value) for name, value in said.items()})

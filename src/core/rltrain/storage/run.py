@@ -53,7 +53,6 @@ class Run:
         self,
         path: Path,
         metrics: RunMetrics | None = None,
-        manifest: Mapping[str, Any] | None = None,
         name: str = "",
         *,
         trusted: bool = False,
@@ -63,8 +62,6 @@ class Run:
         self.path, self.name = path, name
         if metrics is not None:
             self.metrics = metrics
-        if manifest is not None:
-            self.manifest = manifest
         self._trusted, self._warn = trusted, warn
 
     @functools.cached_property
