@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rltrain.builtin.console import shortest
-from rltrain.files.disk import NotWritten
+from rltrain.files.disk import PARTIAL, NotWritten
 from rltrain.files.reading import read_bytes, read_text, real
 from rltrain.options.run import RunOptions
 from rltrain.storage import run as folders
@@ -25,6 +25,7 @@ from rltrain.storage.run_options import check_inside
 
 __all__ = [
     "INDEX",
+    "PARTIAL",
     "Checkpoint",
     "NotWritten",
     "Run",

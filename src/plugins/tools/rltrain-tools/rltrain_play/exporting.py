@@ -12,11 +12,11 @@ from typing import Any
 from rltrain.commands import Plan
 from rltrain.config import RunConfig
 from rltrain.errors import RltrainError, UsageError, suggest
-from rltrain.launch import PARTIAL, RankLog, say
+from rltrain.launch import RankLog, say
 from rltrain.plugins import discover, exporters
 from rltrain.policies import Trained, open_session
 from rltrain.policy import Exporter, PolicyModule
-from rltrain.runs import NotWritten, RunFolder, check_inside, check_writable
+from rltrain.runs import PARTIAL, NotWritten, RunFolder, check_inside, check_writable
 from rltrain.types import World
 from rltrain_play.metadata import as_text, describe, plain
 from rltrain_play.verifying import Comparison, try_out, verify
