@@ -181,6 +181,14 @@ def test_a_launcher_of_nodes_starts_the_run_elsewhere(cli, stub, tmp_path, monke
     assert stub.EVENTS == [("queue", "long"), ("scheduled", 1, 2, "cpu"), ("launch", 2)]
 
 
+def test_more_ranks_than_cores_are_mentioned(cli, monkeypatch):
+    monkeypatch.setattr("rltrain.ranks.machine.available_cores", lambda: 2)
+    words = (*STUB, "--distributed", "--nproc-per-node")
+    assert "starting 2 rank(s) on this node, backend" in (out := cli(*words, "2")[1])
+    assert "share" not in out
+    assert "; 3 ranks share 2 cores\n" in cli(*words, "3")[1]
+
+
 def test_a_run_goes_on_where_runs_of_its_name_ended(cli, stub, tmp_path):
     words = (*STUB, "--auto-resume", "--run-name", "mine")
     assert cli(*words)[0] == 0

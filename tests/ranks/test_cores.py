@@ -7,7 +7,7 @@ import os
 import pytest
 
 from rltrain.ranks import machine
-from rltrain.ranks.machine import available_cores, bind_cores, cores_of_rank, crowding
+from rltrain.ranks.machine import available_cores, bind_cores, cores_of_rank
 from rltrain.ranks.world import World
 
 
@@ -113,22 +113,3 @@ def test_linux_binds(monkeypatch):
         own = os.sched_getaffinity(0)
         os._exit(0 if own < before and cores_of_rank(world) == len(own) else 1)
     assert os.waitpid(child, 0)[1] == 0
-
-
-@pytest.mark.parametrize(
-    ("ranks", "said"),
-    [
-        (1, ""),
-        (4, ""),
-        (5, "5 ranks share 4 cores"),
-        (9, "9 ranks share 4 cores; 3,500 MB of memory are free, and a rank has 400 or more"),
-    ],
-)
-def test_too_many_ranks_for_the_machine_are_told(node, monkeypatch, tmp_path, ranks, said):
-    node.allows(range(4))
-    meminfo = tmp_path / "meminfo"
-    meminfo.write_text("MemTotal: 8000000 kB\nMemAvailable:    3584000 kB\n")
-    monkeypatch.setattr(machine, "_MEMORY", meminfo)
-    assert crowding(ranks) == said
-    monkeypatch.setattr(machine, "_MEMORY", tmp_path / "of no Linux")
-    assert crowding(9) == "9 ranks share 4 cores"

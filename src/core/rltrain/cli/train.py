@@ -87,7 +87,7 @@ class TrainCommand:
         """Train, or print the plan."""
         from rltrain.nodes.telling import telling_others
         from rltrain.plan.resolve import make_plan
-        from rltrain.ranks.machine import crowding
+        from rltrain.ranks.machine import available_cores
         from rltrain.run.start import start
 
         options = read_options(vars(arguments), words)
@@ -105,8 +105,9 @@ class TrainCommand:
                 text = f"starting {count} rank(s) on this node, backend {config.backend}"
                 if config.nnodes > 1:
                     text += f", once all {config.nnodes} nodes have met at {config.endpoint}"
-                crowded = crowding(count)
-                print(f"{text}; {crowded}" if crowded else text, flush=True)
+                if count > (cores := available_cores()):
+                    text += f"; {count} ranks share {cores} cores"
+                print(text, flush=True)
             return start(plan).exit_code
 
 

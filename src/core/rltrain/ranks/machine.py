@@ -12,11 +12,6 @@ from rltrain.ranks.world import World
 
 _TOPOLOGY = Path("/sys/devices/system/cpu")
 
-_MEMORY = Path("/proc/meminfo")
-
-_OF_A_RANK = 400
-"""Megabytes that a small run's rank has in memory (docs/measurements.md)."""
-
 _CHOSEN = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "GLIBC_TUNABLES")
 """Variables by which users choose how glibc allocates memory."""
 
@@ -33,17 +28,6 @@ _LARGEST = (256 << 20, 32 << 20)
 def available_cores() -> int:
     """Return how many CPU cores this process may use."""
     return len(os.sched_getaffinity(0))
-
-
-def crowding(ranks: int) -> str:
-    """Return what ranks on this machine have too little of, in words; "" if they have enough."""
-    cores = available_cores()
-    found = [f"{ranks} ranks share {cores} cores"] if ranks > cores else []
-    lines = _MEMORY.read_text().splitlines() if _MEMORY.is_file() else []
-    free = [int(line.split()[1]) // 1024 for line in lines if line.startswith("MemAvailable:")]
-    if free and ranks * _OF_A_RANK > free[0]:
-        found.append(f"{free[0]:,} MB of memory are free, and a rank has {_OF_A_RANK} or more")
-    return "; ".join(found)
 
 
 def cores_of_rank(world: World) -> int:
