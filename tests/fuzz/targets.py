@@ -24,7 +24,7 @@ from made_up_runs import made_state, make_run
 
 from rltrain.data import MalformedData, pack_object, pack_state, unpack_object
 from rltrain.errors import UsageError
-from rltrain.nodes.line import parse
+from rltrain.nodes.meeting import parse
 from rltrain.options import load_yaml
 from rltrain.options.run import RunOptions
 from rltrain.placement.cluster import find_cluster

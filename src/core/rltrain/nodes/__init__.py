@@ -15,8 +15,7 @@ A launcher that waits for its ranks notes signals meanwhile: `caught_signals`.
 """
 
 from rltrain.nodes.lifeline import connected_nodes
-from rltrain.nodes.line import Member
-from rltrain.nodes.meeting import meet
+from rltrain.nodes.meeting import Member, meet
 from rltrain.nodes.network import (
     NCCL_FALLBACKS,
     can_listen,

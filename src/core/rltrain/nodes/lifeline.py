@@ -18,8 +18,7 @@ from typing import Any
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, RltrainError
-from rltrain.nodes.line import Line, Member
-from rltrain.nodes.meeting import gather, node_of
+from rltrain.nodes.meeting import Line, Member, gather, node_of
 from rltrain.terminal import plain
 
 _POLL, _BEAT, _SILENCE = 0.1, 3.0, 15.0
