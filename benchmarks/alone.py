@@ -2,6 +2,9 @@
 
 The library's own run uses its runner, its agent and its log. Both runs use the same wrapper of the
 environments, which marks the start of each iteration, so that both are measured at the same points.
+A process may also be one rank of the library's own multi-process code. Of that only the startup is
+replaced, because it would need NCCL and a GPU: the process group is made with gloo, and the
+library's rank and world size are set directly.
 """
 
 from __future__ import annotations
@@ -19,7 +22,10 @@ from types import FrameType, TracebackType
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.overrides import TorchFunctionMode
+
+from rltrain.types import World
 
 os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")  # rsl_rl imports GitPython.
 
@@ -52,7 +58,8 @@ def train(
     """Train in this process.
 
     Args:
-        how: "native", "rltrain", or "rank": one rank, with its place in environment variables.
+        how: "native", "rltrain", or one rank with its place in environment variables: "native rank"
+            of the library's own code, or "rank".
         library: the library.
         device: such as "cpu" or "cuda:0".
         num_envs: the number of environments.
@@ -75,13 +82,29 @@ def train(
         alone = int(place["WORLD_SIZE"]) == 1 and device.startswith("cuda")
         run |= {"distributed": True, "backend": "nccl" if alone else backend}
     plan = make_plan({**options, **run}, place)
-    if how == "native":
-        steps = plan.iteration.steps if plan.iteration else 0
-        env = lapped(_environments(plan, device), steps, lap, seen)
-        native = {"rl_games": _rl_games, "rsl_rl": _rsl_rl, "skrl": _skrl}[library]
-        native(copy.deepcopy(dict(plan.config.agent)), env, device, iterations, folder)
-    else:
-        _rltrain(plan, lap, more, seen)
+    if how in ("rltrain", "rank"):
+        return _rltrain(plan, lap, more, seen)
+    native = {"rl_games": _rl_games, "rsl_rl": _rsl_rl, "skrl": _skrl}[library]
+    options = copy.deepcopy(dict(plan.config.agent))
+    steps = plan.iteration.steps if plan.iteration else 0
+    with _joined(device, how == "native rank") as world:
+        env = lapped(_environments(plan, world), steps, lap, seen)
+        native(options, env, world, iterations, folder)
+
+
+@contextlib.contextmanager
+def _joined(device: str, ranks: bool) -> Iterator[World]:
+    """Join the process group, if this is one of several ranks, and yield its place."""
+    if not ranks:
+        yield World(device=device)
+        return
+    dist.init_process_group("gloo")
+    rank = dist.get_rank()
+    torch.manual_seed(rank)
+    try:
+        yield World(rank, rank, 0, dist.get_world_size(), device=device)
+    finally:
+        dist.destroy_process_group()
 
 
 def _rltrain(plan: Any, lap: Lap, more: Sequence[tuple[str, object]], seen: Seen | None) -> None:
@@ -99,19 +122,20 @@ def _rltrain(plan: Any, lap: Lap, more: Sequence[tuple[str, object]], seen: Seen
     make_session(plan.config, plan.world, plan.registry, [("laps", Laps()), *more]).run()
 
 
-def _environments(plan: Any, device: str) -> Any:
-    """Make the environments as their suite does, without rltrain's wrapper."""
+def _environments(plan: Any, world: World) -> Any:
+    """Make the environments as their suite does, without rltrain's wrapper for a single process."""
+    from rltrain.metrics.environment import CountedEnv
     from rltrain.plugins.manager import RunPlugins
     from rltrain.run.session import RankSession
     from rltrain.seeding import SeedPlan
     from rltrain.specs import SuiteSpec
-    from rltrain.types import World
 
     plugins = RunPlugins()
     plugins.choose(plan.registry.get(SuiteSpec, plan.config.suite))
-    session = RankSession(plan.config, World(device=device), plugins)
-    session.seeds = SeedPlan(1, rank=0)
-    return plugins.first("rltrain_make_env", f"suite {plan.config.suite!r}", session=session)
+    session = RankSession(plan.config, world, plugins)
+    session.seeds = SeedPlan(1, rank=world.rank)
+    made = plugins.first("rltrain_make_env", f"suite {plan.config.suite!r}", session=session)
+    return made if world.world_size == 1 else CountedEnv(made, seed=world.rank)
 
 
 def lapped(env: Any, steps: int, lap: Lap, seen: Seen | None = None) -> Any:
@@ -128,15 +152,25 @@ def lapped(env: Any, steps: int, lap: Lap, seen: Seen | None = None) -> Any:
 
 
 def _rl_games(
-    options: dict[str, Any], made: Any, device: str, iterations: int, folder: str
+    options: dict[str, Any], made: Any, world: World, iterations: int, folder: str
 ) -> None:
+    from rl_games.algos_torch.a2c_continuous import A2CAgent
     from rl_games.torch_runner import Runner
 
     from rltrain_rl_games.run.env import RlGamesEnv
 
+    class Rank(A2CAgent):  # type: ignore[misc]
+        def __init__(self, base_name: str, params: dict[str, Any]) -> None:
+            if world.rank:  # As the replaced startup does on all ranks but the first.
+                params["config"].update(print_stats=False, lr_schedule=None)
+            super().__init__(base_name, params)
+            self.multi_gpu, self.world_size = True, world.world_size
+            # With local rank -1, selecting the CUDA device does nothing, so no GPU is needed.
+            self.global_rank, self.local_rank = world.rank, -1
+
     env = RlGamesEnv(made)
     config = options["params"]["config"]
-    config.setdefault("torch_compile", device != "cpu")  # rltrain's default.
+    config.setdefault("torch_compile", world.device != "cpu")  # rltrain's default.
     config.update(
         name="native",
         env_name="any",
@@ -144,32 +178,43 @@ def _rl_games(
         num_actors=made.num_envs,
         env_info=env.get_env_info(),
         vec_env=env,
-        device=device,
-        device_name=device,
+        device=world.device,
+        device_name=world.device,
         max_epochs=iterations,
-        train_dir=folder,
+        train_dir=f"{folder}/{world.rank}",
     )
-    options["params"].update(seed=1, torch_threads=0)
+    options["params"].update(seed=1 + world.rank, torch_threads=0)
     runner = Runner()
     runner.load_config(options["params"])
-    runner.run_train({"train": True})
+    if world.world_size == 1:
+        runner.run_train({"train": True})
+    else:
+        Rank(base_name="run", params=runner.params).train()
 
 
-def _rsl_rl(options: dict[str, Any], made: Any, device: str, iterations: int, folder: str) -> None:
+def _rsl_rl(options: dict[str, Any], made: Any, world: World, iterations: int, folder: str) -> None:
     from rsl_rl.runners import OnPolicyRunner
 
     from rltrain_rsl_rl.run.env import RslRlEnv
 
+    class Rank(OnPolicyRunner):  # type: ignore[misc]
+        def _configure_multi_gpu(self) -> None:
+            rank, size = world.rank, world.world_size
+            self.is_distributed, self.gpu_world_size = True, size
+            self.gpu_global_rank = self.gpu_local_rank = rank
+            self.cfg["multi_gpu"] = dict(global_rank=rank, local_rank=rank, world_size=size)
+
+    alone, device = world.world_size == 1, world.device
     options.setdefault("obs_groups", {"actor": ["policy"], "critic": ["policy"]})
-    runner = OnPolicyRunner(RslRlEnv(made, device), options, log_dir=folder, device=device)
-    runner.learn(iterations)
+    runner = OnPolicyRunner if alone else Rank
+    log_dir = folder if alone else None
+    runner(RslRlEnv(made, device), options, log_dir=log_dir, device=device).learn(iterations)
 
 
-def _skrl(options: dict[str, Any], made: Any, device: str, iterations: int, folder: str) -> None:
-    from rltrain.types import World
+def _skrl(options: dict[str, Any], made: Any, world: World, iterations: int, folder: str) -> None:
     from rltrain_skrl.run import bootstrap
 
-    with bootstrap.configured(World(device=device)):
+    with bootstrap.configured(world):
         from skrl.utils.runner.torch import Runner
 
         from rltrain_skrl.run.torch.env import SkrlEnv
@@ -177,14 +222,16 @@ def _skrl(options: dict[str, Any], made: Any, device: str, iterations: int, fold
         options["seed"] = 1
         rollouts = options["agent"]["rollouts"]
         # Logs once per iteration, like rltrain.
-        options["agent"]["experiment"] = {"directory": folder, "write_interval": rollouts}
+        log = {"directory": folder, "write_interval": rollouts}
+        quiet = {"write_interval": 0, "checkpoint_interval": 0}
+        options["agent"]["experiment"] = log if world.world_size == 1 else quiet
         options["trainer"] |= {
             "timesteps": iterations * rollouts,
             "headless": True,
             "disable_progressbar": True,
             "close_environment_at_exit": False,
         }
-        Runner(SkrlEnv(made, device, "episode"), options).run("train")
+        Runner(SkrlEnv(made, world.device, "episode"), options).run("train")
 
 
 class Waits:

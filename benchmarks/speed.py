@@ -5,7 +5,7 @@
     python benchmarks/speed.py --ranks 2 --ways native matched gloo
 
 Each row trains the embedded cart-pole on real processes, each with one thread. "native" is the
-library's own runner and agent on gloo, of which only the startup is replaced (see `native.py`), as
+library's own runner and agent on gloo, of which only the startup is replaced (see `alone.py`), as
 it comes; "matched" is the same with what rltrain gives its ranks besides: they keep to their cores,
 and use freed memory again. "gloo" and "mpi" are rltrain with these backends. "bare" is rltrain with
 one bare all-reduce of as many bytes in the place of each average of gradients. "free" are as many
@@ -27,7 +27,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from alone import LIBRARIES, TASK, train
-from native import Row, native
 
 from ranks import on_mpi_ranks, on_ranks
 from rltrain import hookimpl
@@ -82,10 +81,8 @@ def run_rank(way: str, library: str, num_envs: int, iterations: int, folder: str
         if way == "matched":
             keep_freed_memory()  # As rltrain does.
         started = bound_lap if way == "matched" else lap
-        if ranks == 1:
-            train("native", library, "cpu", num_envs, iterations, folder, started, agent)
-        else:
-            native(Row(library, "", agent), iterations, folder, num_envs, started)
+        own = "native" if ranks == 1 else "native rank"
+        train(own, library, "cpu", num_envs, iterations, folder, started, agent)
     elif way == "free":
         for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE"):
             del os.environ[name]

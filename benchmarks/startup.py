@@ -4,7 +4,7 @@
     python benchmarks/startup.py --library rsl_rl --ranks 2 4 8 --rounds 5
     python benchmarks/startup.py --library rsl_rl --ranks 2 --trace startup.json
 
-"native" is the library's own runner and agent, started by torchrun (see `native.py`); "rltrain" is
+"native" is the library's own runner and agent, started by torchrun (see `alone.py`); "rltrain" is
 the command. Both train the embedded cart-pole on the CPU, with gloo; they take turns, round after
 round. The memory is that of all processes at the end of the first iteration, with shared pages
 counted once. `--trace` starts rltrain once, and writes what its processes import, and when, to a
@@ -27,7 +27,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from alone import LIBRARIES
+from alone import LIBRARIES, train
 
 NUM_ENVS = 64
 TIMEOUT = 180
@@ -49,8 +49,6 @@ class Start(NamedTuple):
 
 def native_rank(library: str, folder: str) -> None:
     """Train as one rank of torchrun."""
-    from native import Row, native
-
     laps = 0
 
     def lap() -> None:
@@ -59,7 +57,7 @@ def native_rank(library: str, folder: str) -> None:
         if laps == 2 and os.environ["RANK"] == "0":
             print(OVER, flush=True)
 
-    native(Row(library, "", {}), 2, folder, NUM_ENVS, lap)
+    train("native rank", library, "cpu", NUM_ENVS, 2, folder, lap)
 
 
 def command(way: str, library: str, ranks: int, folder: str) -> list[str]:
