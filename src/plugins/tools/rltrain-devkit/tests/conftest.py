@@ -1,12 +1,11 @@
-"""Runs the kits on plugins given as source text, as their authors would."""
+"""Runs the kits on plugins: on what `rltrain new` writes, right and patched to be wrong."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import sys
-import textwrap
-from collections.abc import Callable
 
 # Some imports are unused here: an inner test run unloads the modules that it imports first, and a
 # second copy of these would not recognize objects of the first.
@@ -16,40 +15,69 @@ from made_up_plugins import hidden_variables, plain_environment, site, stub
 
 import rltrain.testing.fake.torch_group  # noqa: F401
 import rltrain_torch.backends
-import rltrain_torch.gradients  # noqa: F401
+import rltrain_torch.gradients
+import rltrain_torch.policy  # noqa: F401
+from rltrain.testing import FakeWorld
+from rltrain_devkit.new import files_of
 
 with contextlib.suppress(ImportError):  # the fake group's own tests run without jax too
     import jax  # noqa: F401
 
 __all__ = ["hidden_variables", "judge", "plain_environment", "site", "stub"]
 
-_NUMBER = itertools.count()
+_NAMES = ("judged" + "".join(each) for each in itertools.product("abcdefghij", repeat=3))
 
 
-@pytest.fixture
-def judge(pytester, monkeypatch) -> Callable[[str, str], dict[str, str]]:
-    """Return a function that installs a plugin and runs a kit on it.
+class Judge:
+    """Installs a plugin and runs a kit on it, as its author would."""
 
-    It takes the source of the plugin's module, which names itself `{__name__}` in import strings,
-    and the source of its author's test file; it returns the messages of the failed tests by name.
-    """
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._path, self._run = pytester.path, pytester.inline_run
+        self._monkeypatch = monkeypatch
 
-    def run(plugin: str, tests: str) -> dict[str, str]:
-        name = f"judged_{next(_NUMBER)}"
-        info = pytester.path / f"{name}-1.0.dist-info"
-        info.mkdir()
-        (pytester.path / f"{name}.py").write_text(textwrap.dedent(plugin))
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[rltrain]\n{name} = {name}\n")
-        (pytester.path / f"test_{name}.py").write_text(textwrap.dedent(tests))
-        monkeypatch.syspath_prepend(pytester.path)
-        monkeypatch.setenv("PYTHONPATH", str(pytester.path), prepend=":")
-        outcome = pytester.inline_run(
-            f"test_{name}.py", "-p", "no:cacheprovider", "--import-mode=importlib"
-        )
+    def __call__(self, kind: str, *patches: tuple[str, str]) -> dict[str, str]:
+        """Judge what `rltrain new` writes; return the messages of the failed tests by name.
+
+        Each patch is a text that one of the files has once, and what stands there instead, with
+        the plugin's name for `NAME`. The template's own tests are run where nothing is patched.
+        """
+        name = next(_NAMES)
+        files = files_of(name, kind)
+        for old, new in patches:
+            (file,) = (file for file, text in files.items() if text.count(old) == 1)
+            files[file] = files[file].replace(old, new.replace("NAME", name))
+        tests = files.pop("tests/test_conformance.py")
+        (kit,) = re.findall(r"^class (\w+)", tests, re.M)
+        modules = {file: text for file, text in files.items() if file.endswith(".py")}
+        selected = f"::{kit}" if patches else ""
+        return self._judged(name, f"rltrain_{name}.plugin", modules, tests, selected)
+
+    def source(self, plugin: str, tests: str) -> dict[str, str]:
+        """Judge a plugin of one module, which names itself `{__name__}` in import strings."""
+        name = next(_NAMES)
+        return self._judged(name, f"rltrain_{name}", {f"rltrain_{name}.py": plugin}, tests)
+
+    def _judged(
+        self, name: str, point: str, modules: dict[str, str], tests: str, selected: str = ""
+    ) -> dict[str, str]:
+        info = f"{name}-1.0.dist-info"
+        files = {
+            **modules,
+            f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n",
+            f"{info}/entry_points.txt": f"[rltrain]\n{name} = {point}\n",
+            f"test_{name}.py": tests,
+        }
+        for file, text in files.items():
+            path = self._path / file
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(text)
+        self._monkeypatch.syspath_prepend(self._path)
+        self._monkeypatch.setenv("PYTHONPATH", str(self._path), prepend=":")
+        words = ("-p", "no:cacheprovider", "--import-mode=importlib")
+        outcome = self._run(f"test_{name}.py{selected}", *words)
         reports = [r for r in outcome.getreports("pytest_runtest_logreport") if r.when == "call"]
         assert reports, "the kit ran no test"
-        for module in [m for m in sys.modules if m.startswith(name)]:
+        for module in [m for m in sys.modules if m.startswith(f"rltrain_{name}")]:
             del sys.modules[module]
         return {
             report.nodeid.rpartition("::")[2]: report.longrepr.reprcrash.message
@@ -57,4 +85,15 @@ def judge(pytester, monkeypatch) -> Callable[[str, str], dict[str, str]]:
             if report.failed
         }
 
-    return run
+
+@pytest.fixture
+def judge(pytester, monkeypatch) -> Judge:
+    """Judge plugins."""
+    return Judge(pytester, monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def imported(tmp_path_factory):
+    """Let a library be imported here: it cannot be in each of the kits' runs anew."""
+    logs = str(tmp_path_factory.mktemp("logs"))
+    FakeWorld(2).train(library="rl_games", num_envs=8, max_iterations=2, log_root=logs)

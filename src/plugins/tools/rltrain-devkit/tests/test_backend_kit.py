@@ -358,7 +358,7 @@ pytestmark = pytest.mark.slow
 
 
 def test_a_correct_plugin_passes(judge):
-    assert judge(RIGHT, TESTS) == {}
+    assert judge.source(RIGHT, TESTS) == {}
 
 
 def test_a_plugin_that_only_a_run_shows_to_be_wrong_fails_where_its_ranks_train(judge):
@@ -370,20 +370,22 @@ def test_a_plugin_that_only_a_run_shows_to_be_wrong_fails_where_its_ranks_train(
         "return Group(world)",
         'assert "rltrain_devkit.kits" in sys.modules, "only in the kit"; return Group(world)',
     )
-    failed = judge(wrong, TESTS.replace("trains = False", "trains = True"))
+    failed = judge.source(wrong, TESTS.replace("trains = False", "trains = True"))
     assert list(failed) == ["test_its_ranks_train"]
     assert "only in the kit" in failed["test_its_ranks_train"]
 
 
 def test_a_rank_that_fails_is_shown(judge):
     broken = RIGHT.replace("return Group(world)", 'raise OSError("no such network")')
-    failed = judge(broken, TESTS)
+    failed = judge.source(broken, TESTS)
     assert "test_declaring_is_light" not in failed
     assert "OSError: no such network" in failed["test_each_rank_knows_its_place"]
 
 
 def test_an_error_in_one_check_hides_no_other(judge):
-    failed = judge(RIGHT.replace("self.dist.barrier()", "raise OSError('no barrier')"), TESTS)
+    failed = judge.source(
+        RIGHT.replace("self.dist.barrier()", "raise OSError('no barrier')"), TESTS
+    )
     assert list(failed) == ["test_no_rank_leaves_a_barrier_early"]
     assert "OSError: no barrier" in failed["test_no_rank_leaves_a_barrier_early"]
 
@@ -392,18 +394,18 @@ def test_an_error_in_one_check_hides_no_other(judge):
 def test_ranks_without_a_device_each_are_skipped(judge, devices):
     few = RIGHT.replace('device="cpu"', 'device="cuda", count_devices=f"{__name__}:count"')
     broken = few.replace("return Group(world)", "raise OSError")
-    assert judge(broken + f"\n\ndef count():\n    return {devices}\n", TESTS) == {}
+    assert judge.source(broken + f"\n\ndef count():\n    return {devices}\n", TESTS) == {}
 
 
 def test_a_correct_jax_plugin_passes(judge):
-    assert judge(RIGHT_JAX, TESTS_JAX) == {}
+    assert judge.source(RIGHT_JAX, TESTS_JAX) == {}
 
 
 @pytest.mark.parametrize("fault", WRONG_JAX)
 def test_a_wrong_jax_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG_JAX[fault]
     assert RIGHT_JAX.count(old) == 1
-    failed = judge(RIGHT_JAX.replace(old, new), TESTS_JAX)
+    failed = judge.source(RIGHT_JAX.replace(old, new), TESTS_JAX)
     assert list(failed) == [expected]
 
 
@@ -412,6 +414,6 @@ def test_a_wrong_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG[fault]
     assert RIGHT.count(old) == 1
     assert "\n" not in old + new
-    failed = judge(RIGHT.replace(old, new), TESTS)
+    failed = judge.source(RIGHT.replace(old, new), TESTS)
     assert list(failed) == [expected]
     assert "RULE: " in failed[expected]

@@ -1,54 +1,112 @@
-"""The kit of gradient syncs: a correct one passes, each wrong one fails the matching test."""
+"""The kit of gradient syncs: the template passes, each wrong one fails the matching test."""
 
 from __future__ import annotations
 
 import pytest
 
-RIGHT = """
-from rltrain import hookimpl
-from rltrain.specs import GradientSyncSpec
+GIVEN = "given = torch.zeros_like(like) if gradient is None else gradient"
+MEANS = "return [self._mean(gradient, like) if count else None for gradient, like, count in each]"
+RETURN = 'return self._group.all_reduce(given.detach(), "mean")'
 
 
-@hookimpl
-def rltrain_provides():
-    factory = f"{__name__}:Plugin"
-    return [GradientSyncSpec(name="judged", factory=factory, frameworks=("torch",))]
+def then(last):
+    """Return what returns something else than the means, `means`."""
+    return f"{MEANS.replace('return', 'means =')}; return {last}"
 
 
-class Plugin:
-    @hookimpl
-    def rltrain_gradient_sync(self, session, parameters):
-        return Sync(session, parameters)
-
-
-class Sync:
-    def __init__(self, session, parameters):
-        self.group = session.group
-        self.parameters = parameters
-        self.buffers = {}
-
-    def __call__(self, gradients):
-        if self.group.world_size == 1:
-            return list(gradients)
-        ranks = self.group.gather_objects([gradient is not None for gradient in gradients])
-        counts = [sum(flags) for flags in zip(*ranks)]
-        averages = []
-        for index, gradient in enumerate(gradients):
-            average = self.average(index, gradient) if counts[index] else None
-            averages.append(average)
-        return averages
-
-    def average(self, index, gradient):
-        import torch
-
-        buffer = self.buffers.setdefault(index, torch.zeros_like(self.parameters[index].data))
-        if gradient is None:
-            buffer.zero_()
-        else:
-            buffer.copy_(gradient)
-        buffer.copy_(self.group.all_reduce(buffer, "sum"))
-        return buffer.div_(self.group.world_size)
-"""
+WRONG = {
+    "adds up gradients": (RETURN, RETURN.replace("mean", "sum"), "test_gradients_are_averaged"),
+    "divides by two on every number of ranks": (
+        RETURN,
+        f"{RETURN.replace('mean', 'sum')} / 2",
+        "test_gradients_are_averaged",
+    ),
+    "forgets the last parameter": (
+        MEANS,
+        then("[*means[:-1], gradients[-1]]"),
+        "test_gradients_are_averaged",
+    ),
+    "forgets parameters of other dtypes": (
+        MEANS,
+        then(
+            "[x if p.itemsize == 4 else g for x, g, p in zip(means, gradients, self._parameters)]"
+        ),
+        "test_gradients_are_averaged",
+    ),
+    "makes zeros of what is not finite": (
+        GIVEN,
+        f"{GIVEN}.nan_to_num(0, 0, 0)",
+        "test_nan_and_infinity_reach_every_rank",
+    ),
+    "imports torch at the top": (
+        "from collections.abc import Iterable",
+        "import torch; from collections.abc import Iterable",
+        "test_declaring_is_light",
+    ),
+    "returns float32 only": (RETURN, f"{RETURN}.float()", "test_the_structure_is_kept"),
+    "loses the shape": (RETURN, f"{RETURN}.flatten()", "test_the_structure_is_kept"),
+    "makes zeros of None": (
+        " if count else None",
+        "",
+        "test_none_on_every_rank_stays_none",
+    ),
+    "skips what is None on this rank": (
+        'counts = self._group.all_reduce(self._parameters[0].new_tensor(given), "sum").tolist()',
+        "counts = given",
+        "test_none_on_some_ranks_counts_as_zeros",
+    ),
+    "averages over the ranks that have a gradient": (
+        "self._mean(gradient, like) if",
+        "self._mean(gradient, like) * self._group.world_size / count if",
+        "test_none_on_some_ranks_counts_as_zeros",
+    ),
+    "leaves an old gradient in the buffer": (
+        GIVEN,
+        "given = vars(self).setdefault(str(id(like)), torch.zeros_like(like)); "
+        "gradient is None or given.copy_(gradient)",
+        "test_none_on_some_ranks_counts_as_zeros",
+    ),
+    "averages the first gradients for ever": (
+        GIVEN,
+        GIVEN.replace("else gradient", "else vars(self).setdefault(str(id(like)), gradient)"),
+        "test_calls_do_not_disturb_each_other",
+    ),
+    "rounds differently on each rank": (
+        RETURN,
+        f"{RETURN}.mul_(1 + 1e-6 * self._group.rank)",
+        "test_ranks_get_the_same_bytes",
+    ),
+    "adds in an order of the rank's own": (
+        RETURN,
+        "xs = [torch.tensor(x) for x in self._group.gather_objects(given.detach().numpy())]; "
+        "r = self._group.rank; return sum(xs[r:] + xs[:r]) / len(xs)",
+        "test_ranks_get_the_same_bytes",
+    ),
+    "halves gradients when alone": (
+        "return list(gradients)",
+        "return [None if gradient is None else gradient / 2 for gradient in gradients]",
+        "test_one_rank_keeps_its_gradients",
+    ),
+    "shares buffers among optimizers": (
+        MEANS,
+        "shared = vars(self._group).setdefault('buffers', {}); "
+        + then(
+            "[x if x is None else shared.setdefault(i, torch.zeros_like(x)).copy_(x) "
+            "for i, x in enumerate(means)]"
+        ),
+        "test_calls_do_not_disturb_each_other",
+    ),
+    "forgets what rounding loses": (
+        GIVEN,
+        f"{GIVEN}; given = given.half().to(given.dtype) if given.dim() else given",
+        "test_rounding_errors_do_not_add_up",
+    ),
+    "rounds what is no gradient": (
+        GIVEN,
+        f"{GIVEN}; given = given if given.dim() else given.half().to(given.dtype)",
+        "test_extras_are_exact",
+    ),
+}
 
 TESTS = """
 from rltrain_devkit import GradientSyncConformance
@@ -58,109 +116,6 @@ class TestJudged(GradientSyncConformance):
     grad_sync = "judged"
     tolerance = 1e-3
 """
-
-AVERAGE = "average = self.average(index, gradient) if counts[index] else None"
-RETURN = "return buffer.div_(self.group.world_size)"
-
-WRONG = {
-    "adds up gradients": (
-        RETURN,
-        "return buffer",
-        "test_gradients_are_averaged",
-    ),
-    "divides by two on every number of ranks": (
-        RETURN,
-        "return buffer.div_(2)",
-        "test_gradients_are_averaged",
-    ),
-    "forgets the last parameter": (
-        AVERAGE,
-        AVERAGE.replace("else None", "and index + 1 < len(gradients) else gradient"),
-        "test_gradients_are_averaged",
-    ),
-    "forgets parameters of other dtypes": (
-        AVERAGE,
-        AVERAGE.replace("else None", "and self.parameters[index].itemsize == 4 else gradient"),
-        "test_gradients_are_averaged",
-    ),
-    "makes zeros of what is not finite": (
-        "buffer.copy_(gradient)",
-        "buffer.copy_(gradient.nan_to_num(0, 0, 0))",
-        "test_nan_and_infinity_reach_every_rank",
-    ),
-    "imports torch at the top": (
-        "from rltrain.specs import GradientSyncSpec",
-        "from rltrain.specs import GradientSyncSpec; import torch",
-        "test_declaring_is_light",
-    ),
-    "returns float32 only": (
-        RETURN,
-        f"{RETURN}.float()",
-        "test_the_structure_is_kept",
-    ),
-    "loses the shape": (
-        RETURN,
-        f"{RETURN}.flatten()",
-        "test_the_structure_is_kept",
-    ),
-    "makes zeros of None": (
-        AVERAGE,
-        "average = self.average(index, gradient)",
-        "test_none_on_every_rank_stays_none",
-    ),
-    "skips what is None on this rank": (
-        "counts = [sum(flags) for flags in zip(*ranks)]",
-        "counts = ranks[self.group.rank]",
-        "test_none_on_some_ranks_counts_as_zeros",
-    ),
-    "averages over the ranks that have a gradient": (
-        AVERAGE,
-        AVERAGE.replace("gradient)", "gradient) * self.group.world_size / counts[index]"),
-        "test_none_on_some_ranks_counts_as_zeros",
-    ),
-    "leaves an old gradient in the buffer": (
-        "buffer.zero_()",
-        "pass",
-        "test_none_on_some_ranks_counts_as_zeros",
-    ),
-    "averages the first gradients for ever": (
-        "buffer.copy_(gradient)",
-        "buffer.copy_(vars(self).setdefault(str(index), gradient))",
-        "test_calls_do_not_disturb_each_other",
-    ),
-    "rounds differently on each rank": (
-        RETURN,
-        f"{RETURN}.mul_(1 + 1e-6 * self.group.rank)",
-        "test_ranks_get_the_same_bytes",
-    ),
-    "adds in an order of the rank's own": (
-        'buffer.copy_(self.group.all_reduce(buffer, "sum"))',
-        "xs = [torch.tensor(x) for x in self.group.gather_objects(buffer.numpy())]; "
-        "r = self.group.rank; "
-        "buffer.copy_(sum(xs[r:] + xs[:r]))",
-        "test_ranks_get_the_same_bytes",
-    ),
-    "halves gradients when alone": (
-        "return list(gradients)",
-        "return [None if gradient is None else gradient / 2 for gradient in gradients]",
-        "test_one_rank_keeps_its_gradients",
-    ),
-    "shares buffers among optimizers": (
-        "self.buffers = {}",
-        'self.buffers = vars(session).setdefault("buffers", {})',
-        "test_calls_do_not_disturb_each_other",
-    ),
-    "forgets what rounding loses": (
-        "buffer.copy_(gradient)",
-        "buffer.copy_(gradient.half() if gradient.dim() else gradient)",
-        "test_rounding_errors_do_not_add_up",
-    ),
-    "rounds what is no gradient": (
-        "buffer.copy_(gradient)",
-        "buffer.copy_(gradient if gradient.dim() else gradient.half())",
-        "test_extras_are_exact",
-    ),
-}
 
 RIGHT_JAX = """
 from rltrain import hookimpl
@@ -259,81 +214,96 @@ WRONG_JAX = {
 pytestmark = pytest.mark.long
 
 
+def set_to(*lines):
+    """Return a patch that sets attributes of the kit."""
+    return "    grad_sync =", "".join(f"    {line}\n" for line in lines) + "    grad_sync ="
+
+
+LOOSE = set_to("tolerance = 1e-3")
+
+
 def test_a_correct_jax_plugin_passes(judge):
-    assert judge(RIGHT_JAX, TESTS) == {}
+    assert judge.source(RIGHT_JAX, TESTS) == {}
 
 
 @pytest.mark.parametrize("fault", WRONG_JAX)
 def test_a_wrong_jax_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG_JAX[fault]
     assert RIGHT_JAX.count(old) == 1
-    failed = judge(RIGHT_JAX.replace(old, new) + HALF, TESTS)
+    failed = judge.source(RIGHT_JAX.replace(old, new) + HALF, TESTS)
     assert list(failed) == [expected]
 
 
 def test_a_correct_plugin_passes(judge):
-    assert judge(RIGHT, TESTS) == {}
+    assert judge("gradient_sync") == {}
+
+
+FEEDS_BACK = f"""{GIVEN}
+        lost = vars(self).setdefault("lost", {{}})
+        exact = given + lost.get(id(like), 0.0)
+        SEND
+        lost[id(like)] = torch.where(given.isfinite(), exact - given, 0.0)"""
 
 
 def test_a_sync_that_compensates_rounding_passes(judge):
-    keeps = """
-            exact = gradient + self.buffers.get(("lost", index), 0.0)
-            buffer.copy_(exact.half() if gradient.dim() else exact)
-            self.buffers["lost", index] = exact - buffer
-"""
-    [line] = [line for line in RIGHT.splitlines() if "buffer.copy_(gradient)" in line]
-    assert judge(RIGHT.replace(line, keeps), TESTS) == {}
+    sends = "given = exact.half().to(exact.dtype) if exact.dim() else exact"
+    assert judge("gradient_sync", LOOSE, (GIVEN, FEEDS_BACK.replace("SEND", sends))) == {}
 
 
 SPARSE = """
-            exact = gradient + self.buffers.get(("lost", index), 0.0)
-            size, kept = exact.abs().flatten().nan_to_num(torch.inf), torch.zeros(exact.numel())
-            kept[size.topk((exact.numel() + 3) // 4).indices] = 1.0
-            sent = (kept.reshape(exact.shape) > 0) | ~exact.isfinite()
-            buffer.copy_(torch.where(sent, exact, 0.0))
-            self.buffers["lost", index] = torch.where(sent, 0.0, exact)
+        size, kept = exact.abs().flatten().nan_to_num(torch.inf), torch.zeros(exact.numel())
+        kept[size.topk((exact.numel() + 3) // 4).indices] = 1.0
+        given = torch.where((kept.reshape(exact.shape) > 0) | ~exact.isfinite(), exact, 0.0)
 """
 
 
-@pytest.mark.parametrize(("more", "passes"), [("    steps = 64\n", True), ("", False)])
+@pytest.mark.parametrize(("more", "passes"), [(["steps = 64"], True), ([], False)])
 @pytest.mark.parametrize("feeds_back", [True, False])
 def test_a_sync_that_sends_a_part_is_judged_over_many_steps(judge, more, passes, feeds_back):
-    [line] = [line for line in RIGHT.splitlines() if "buffer.copy_(gradient)" in line]
-    sparse = SPARSE if feeds_back else SPARSE.replace("self.buffers[", "{}[")
-    failed = judge(RIGHT.replace(line, sparse), TESTS.replace("1e-3", "0.2") + more)
+    sparse = FEEDS_BACK.replace("SEND", SPARSE.strip())
+    sparse = sparse if feeds_back else sparse.replace("lost[id", "{}[id")
+    failed = judge("gradient_sync", set_to("tolerance = 0.2", *more), (GIVEN, sparse))
     assert ("test_gradients_are_averaged" not in failed) == (passes and feeds_back)
     assert (failed == {}) == (passes and feeds_back), failed
 
 
+OPTIONS = """
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    by: int = 1
+
+
+@hookimpl
+def rltrain_provides"""
+
+
 def test_a_sync_is_given_its_options(judge):
-    options = "\n\n@dataclass(frozen=True)\nclass Options:\n    by: int = 1\n"
-    plugin = RIGHT.replace(
-        "from rltrain.specs", "from dataclasses import dataclass\nfrom rltrain.specs"
-    )
-    plugin = plugin.replace(
-        'frameworks=("torch",)', 'frameworks=("torch",), options=f"{__name__}:Options"'
-    )
-    takes = "class Plugin:\n    def __init__(self, options):\n        assert options.by == 2\n"
-    plugin = plugin.replace("class Plugin:\n", takes) + options
-    assert judge(plugin, TESTS + "    options = {'by': 2}\n") == {}
+    method = "    @hookimpl\n    def rltrain_gradient_sync("
+    patches = {
+        "\n@hookimpl\ndef rltrain_provides": OPTIONS,
+        "summary=": 'options=f"{__name__}:Options", summary=',
+        method: f"    def __init__(self, options):\n        assert options.by == 2\n\n{method}",
+    }
+    assert judge("gradient_sync", *patches.items(), set_to("options = {'by': 2}")) == {}
 
 
 def test_a_sync_that_promises_less_is_tested_for_less(judge):
-    rounded = "copy_(gradient.half() if gradient.dim() else gradient)"
-    plugin = RIGHT.replace("copy_(gradient)", rounded)
-    assert judge(plugin, TESTS + "    unbiased = False\n") == {}
+    old, rounds, _ = WRONG["forgets what rounding loses"]
+    patches = (old, rounds), set_to("tolerance = 1e-3", "unbiased = False")
+    assert judge("gradient_sync", *patches) == {}
 
 
 def test_another_framework_is_skipped(judge):
-    wrong = RIGHT.replace(RETURN, "return buffer")
-    assert judge(wrong.replace('"torch"', '"mlx"'), TESTS) == {}
+    wrong = RETURN, RETURN.replace("mean", "sum")
+    assert judge("gradient_sync", wrong, ('frameworks=("torch",)', 'frameworks=("mlx",)')) == {}
 
 
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_wrong_plugin_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG[fault]
-    assert RIGHT.count(old) == 1
-    assert "\n" not in old + new
-    failed = judge(RIGHT.replace(old, new), TESTS)
+    failed = judge("gradient_sync", LOOSE, (old, new))
     assert list(failed) == [expected]
     assert "RULE: " in failed[expected]

@@ -130,7 +130,7 @@ class TestProcesses(LauncherConformance):
 
 
 def test_a_correct_launcher_passes(judge):
-    assert judge(LAUNCHER, OF_LAUNCHER) == {}
+    assert judge.source(LAUNCHER, OF_LAUNCHER) == {}
 
 
 @pytest.mark.parametrize("fault", WRONG)
@@ -143,5 +143,5 @@ def test_a_wrong_launcher_fails_the_test_that_names_its_fault(judge, fault):
             'with socket.create_server(("127.0.0.1", 0)) as free:\n            port = free',
             'self.busy = socket.create_server(("127.0.0.1", 0))\n        port = self.busy',
         )
-    (failed,) = judge(source, OF_LAUNCHER)
+    (failed,) = judge.source(source, OF_LAUNCHER)
     assert expected in failed

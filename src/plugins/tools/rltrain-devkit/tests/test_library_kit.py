@@ -277,13 +277,13 @@ def rule(test):
 
 @pytest.mark.long
 def test_the_correct_library_fails_nothing_and_learns(judge):
-    assert judge(CORRECT, TESTS + LEARNS) == {}
+    assert judge.source(CORRECT, TESTS + LEARNS) == {}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_a_wrong_library_fails_the_test_that_names_its_fault(judge, wrong):
-    failed = judge(CORRECT.replace(wrong.old, wrong.new), TESTS)
+    failed = judge.source(CORRECT.replace(wrong.old, wrong.new), TESTS)
     assert list(failed) == [wrong.test]
     assert rule(wrong.test) in failed[wrong.test]
     assert wrong.says in failed[wrong.test]
@@ -299,7 +299,7 @@ def test_a_wrong_library_is_one_line_off(wrong):
 def test_a_library_may_do_without_checkpoints(judge):
     wrong = WRONG["saves no checkpoint"]
     without = TESTS + "    saves_checkpoints = False\n"
-    assert judge(CORRECT.replace(wrong.old, wrong.new), without) == {}
+    assert judge.source(CORRECT.replace(wrong.old, wrong.new), without) == {}
 
 
 def test_leaves_are_named_by_their_place():

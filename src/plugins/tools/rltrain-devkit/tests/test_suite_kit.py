@@ -582,12 +582,14 @@ JAX_WRONG = {
 
 def judged(judge, old="", new="", settings=""):
     assert not old or POINTS.count(old) == 1, old
-    return judge(POINTS.replace(old, new) if old else POINTS, TESTS + settings)
+    return judge.source(POINTS.replace(old, new) if old else POINTS, TESTS + settings)
 
 
 def judged_jax(judge, old="", new=""):
     assert not old or JAX_POINTS.count(old) == 1, old
-    return judge(JAX_POINTS.replace(old, new) if old else JAX_POINTS, f"{TESTS}    framework='jax'")
+    return judge.source(
+        JAX_POINTS.replace(old, new) if old else JAX_POINTS, f"{TESTS}    framework='jax'"
+    )
 
 
 @pytest.mark.parametrize("settings", ["", SHORTER])
