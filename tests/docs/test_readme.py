@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
 import subprocess
@@ -17,7 +16,7 @@ from rltrain.builtin.plugin import COMMANDS
 from rltrain.cli import dialects
 from rltrain.cli.parser import load, make_parser
 from rltrain.plugins.registry import discover
-from rltrain.specs import KINDS, CommandSpec
+from rltrain.specs import CommandSpec
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")]
@@ -105,16 +104,11 @@ def test_each_distribution_says_what_it_is_and_what_it_adapts(folder):
     assert ("Adapts" in project.get("urls", {})) >= adapts
 
 
-def test_each_kind_has_an_example_and_each_example_says_who_copies_it(monkeypatch):
+def test_each_example_says_who_copies_it():
     page = (ROOT / "docs" / "publish-a-plugin.md").read_text()
-    kinds = set()
     for folder in sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml")):
         assert f"| [`{folder.name}`](../examples/{folder.name}) |" in page
         assert "Copy it if" in (folder / "README.md").read_text(), folder
-        monkeypatch.syspath_prepend(str(folder))
-        module = importlib.import_module(f"{folder.name.replace('-', '_')}.plugin")
-        kinds |= {spec.kind for spec in module.rltrain_provides()}
-    assert kinds == set(KINDS)
 
 
 def test_the_readme_is_one_page():

@@ -160,3 +160,8 @@ def test_what_does_not_fit_is_named(make):
         load(made.path, made.agent | {"policy": "CnnPolicy"}, made.env)
     with pytest.raises(UsageError, match="does not fit this run"):
         load(made.path, made.agent, Blank(VECTOR, spaces.Discrete(3)))
+
+
+def test_actions_without_bounds_are_refused():
+    with pytest.raises(UsageError, match="have no bounds"):
+        SessionVecEnv(Blank(VECTOR, VECTOR), "cpu")

@@ -10,7 +10,6 @@ import torch
 from gymnasium.vector import VectorWrapper
 from stable_baselines3 import PPO
 
-import rltrain
 from rltrain import hookimpl
 from rltrain.errors import UsageError
 from rltrain.records import Scalars
@@ -80,15 +79,12 @@ def moments(run):
     return torch.cat([x.flatten() for entry in state.values() for x in entry.values()])
 
 
-@pytest.mark.parametrize("task", ["rltrain/CartPoleContinuous-v1", "rltrain/CartPole-v1"])
-@pytest.mark.parametrize("ranks", [2, 3, 4])
-def test_ranks_end_equal(train, task, ranks):
-    runs = train(ranks, task=task)
-    first, *others = states(runs)
-    for other in others:
-        assert all(torch.equal(other[name], first[name]) for name in first)
-    assert all(torch.equal(moments(run), moments(runs[0])) for run in runs)
-    assert runs[0].result.frames == 2 * 16 * 8 * ranks
+def test_ranks_end_equal_with_discrete_actions_too(train):
+    ours, others = train(task="rltrain/CartPole-v1")
+    first, second = states([ours, others])
+    assert all(torch.equal(second[name], x) for name, x in first.items())
+    assert torch.equal(moments(ours), moments(others))
+    assert ours.result.frames == 2 * 16 * 8 * 2
 
 
 def test_what_is_clipped_is_the_average(train):
@@ -129,13 +125,6 @@ def test_a_schedule_is_equal_on_all_ranks(train):
     assert list(dict.fromkeys(rates[0])) == pytest.approx([7.5e-4, 5e-4, 2.5e-4, 0])
 
 
-def test_the_seed_repeats_the_run_and_another_does_not(train):
-    same, again, other = (states(train(seed=seed))[0] for seed in (1, 1, 2))
-    name = "action_net.weight"
-    assert torch.equal(same[name], again[name])
-    assert not torch.equal(same[name], other[name])
-
-
 def test_every_iteration_is_recorded_once_with_its_own_metrics(train):
     runs = train(max_iterations=3)
     records = runs[0].observers[0].records
@@ -151,14 +140,6 @@ def test_what_the_task_logs_is_recorded(train):
     runs = train(observers=[LogsMore, Watcher])
     records = runs[0].observers[1].records
     assert [record.values["height"] for record in records] == [1.0, 1.0]
-
-
-def test_the_target_ends_all_ranks_at_the_same_iteration(train):
-    runs = train(max_iterations=50, target_return=5.0, num_envs=64)
-    assert {run.result.iterations for run in runs} == {runs[0].result.iterations}
-    assert runs[0].result.solved
-    assert runs[0].result.iterations < 50
-    assert Path(runs[0].result.checkpoint).is_file()
 
 
 def test_the_length_is_counted_over_all_ranks(train):
@@ -213,8 +194,3 @@ def test_a_checkpoint_of_another_kind_is_refused(train, tmp_path):
     (tmp_path / "text.zip").write_text("no archive")
     with pytest.raises(UsageError, match="it is not a zip archive"):
         train(checkpoint="text.zip")
-
-
-def test_one_process_trains_too(tmp_path):
-    options = {"num_envs": 8, "max_iterations": 2, "agent": SMALL, "log_root": str(tmp_path)}
-    assert rltrain.train(library="sb3", writers=(), **options).frames == 256

@@ -1,1 +1,0 @@
-"""An observer of gradients' norms, for rltrain."""

@@ -1,1 +1,0 @@
-"""The nodes of an HTCondor job, for rltrain."""

@@ -1,1 +1,0 @@
-"""A command that evaluates runs, for rltrain."""

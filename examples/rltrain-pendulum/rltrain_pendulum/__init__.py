@@ -1,1 +1,0 @@
-"""A suite in numpy, for rltrain."""

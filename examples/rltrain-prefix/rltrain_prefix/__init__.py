@@ -1,1 +1,0 @@
-"""A launcher that starts ranks under a tool, for rltrain."""

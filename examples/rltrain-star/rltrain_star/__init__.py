@@ -1,1 +1,0 @@
-"""A backend of plain sockets, for rltrain."""

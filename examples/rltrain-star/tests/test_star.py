@@ -1,8 +1,0 @@
-from __future__ import annotations
-
-from rltrain_devkit import BackendConformance
-
-
-class TestStar(BackendConformance):
-    backend = "star"
-    ranks = 3
