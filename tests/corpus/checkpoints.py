@@ -1,17 +1,12 @@
-"""Prints what becomes of checkpoints that other tools and versions wrote, as docs/checkpoints.md.
-
-python tests/corpus/checkpoints.py
+"""Checkpoints that other tools and versions wrote, and what becomes of them.
 
 Old layouts are written here as the versions that are named wrote them.
 """
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import shutil
-import sys
-import tempfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -232,22 +227,3 @@ NONE: dict[str, Callable[[Path], Any]] = {
     "a file that was renamed": lambda path: None,
 }
 """Files of which none is a checkpoint."""
-
-
-def main() -> None:
-    print(
-        "| file | `--library` | trained on, evaluated, played, exported |\n|---|---|---|",
-        flush=True,
-    )
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        with contextlib.redirect_stdout(sys.stderr):
-            made = files(folder)
-        for (library, what), path in made.items():
-            with contextlib.redirect_stdout(sys.stderr):
-                did = [x.replace(str(folder), "...") for x in outcomes(library, path, folder)]
-            print(f"| {what} | {library} | {'; '.join(dict.fromkeys(did))} |", flush=True)
-
-
-if __name__ == "__main__":
-    main()

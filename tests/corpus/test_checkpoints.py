@@ -22,7 +22,7 @@ REFUSED = {
     "a folder": "is a folder",
     "a file that was renamed": "there is no such file",
 }
-"""By file, a part of the reason. `python tests/corpus/checkpoints.py` prints them all."""
+"""By file, a part of the reason."""
 
 
 def test_files_of_others_are_used_or_refused_before_ranks_start(tmp_path):

@@ -19,7 +19,7 @@ EXPECTED = {
     ("3.0.0", "rl_games"): {WORKS: 34},
     ("3.0.0", "skrl"): {WORKS: 66, **REFUSED},
 }
-"""What docs/isaaclab.md says, which `python tests/corpus/table.py` prints."""
+"""What docs/isaaclab.md says."""
 
 
 @pytest.mark.parametrize(("version", "library"), EXPECTED)
