@@ -2,7 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
 import numpy as np
+import pytest
+
+
+class OfKind:
+    """Tests that hold for every kind of arrays: here those of numpy."""
+
+    arrays: Any = None
+    """See `rltrain.types.Arrays`."""
+    make = staticmethod(np.array)
+    """Makes an array of a list."""
+
+    @pytest.fixture
+    def array(self):
+        made = functools.partial(self.make)
+        made.arrays = self.arrays
+        return made
 
 
 class Tensor(np.ndarray):

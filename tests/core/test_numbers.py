@@ -2,155 +2,130 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import pickle
 
 import numpy as np
 import pytest
 from fake_ranks import run_ranks
-from made_up_arrays import MadeUpArrays, tensor
+from made_up_arrays import MadeUpArrays, OfKind, tensor
 
 from rltrain.errors import NonFiniteError, PeerLost
 from rltrain.metrics.numbers import EnvNumbers, Numbers, describe
 
-KINDS = {"numpy": (None, np.array), "tensor": (MadeUpArrays(), tensor)}
 NAN, INF = math.nan, math.inf
-
-
-def maker(kind):
-    """Return what makes arrays of a kind: its `arrays`, and a function of their values."""
-    made = functools.partial(kind[1])
-    made.arrays = kind[0]
-    return made
-
-
-@pytest.fixture(params=KINDS)
-def array(request):
-    """Make an array of each kind. The tests of frameworks have theirs."""
-    return maker(KINDS[request.param])
-
-
-@pytest.fixture
-def checked():
-    """Make an array of a kind whose gradients are checked."""
-    return maker(KINDS["tensor"])
 
 
 def found(numbers: EnvNumbers) -> str:
     return describe(numbers.findings(rank=2))
 
 
-@pytest.mark.parametrize("bad", [NAN, INF, -INF])
-def test_an_observation_names_its_group_and_environment(array, bad):
-    env, good = EnvNumbers(array.arrays), array([[1.0, 2.0]] * 3)
-    groups = {"policy": array([[1.0, 2.0], [3.0, bad], [5.0, 6.0]]), "critic": good}
-    env.reset({"policy": good, "critic": good})
-    env.step({"policy": good, "critic": good}, array([1.0, 1.0, 1.0]))
-    assert env.count() == {"observations": 0, "rewards": 0}
-    env.step(groups, array([1.0, 1.0, 1.0]))
-    assert env.count() == {"observations": 1, "rewards": 0}
-    assert found(env) == "rank 2: observations[policy], first in environment 1"
+class EnvRules(OfKind):
+    """How what environments return is checked."""
 
+    @pytest.mark.parametrize("bad", [NAN, INF, -INF])
+    def test_an_observation_names_its_group_and_environment(self, array, bad):
+        env, good = EnvNumbers(array.arrays), array([[1.0, 2.0]] * 3)
+        groups = {"policy": array([[1.0, 2.0], [3.0, bad], [5.0, 6.0]]), "critic": good}
+        env.reset({"policy": good, "critic": good})
+        env.step({"policy": good, "critic": good}, array([1.0, 1.0, 1.0]))
+        assert env.count() == {"observations": 0, "rewards": 0}
+        env.step(groups, array([1.0, 1.0, 1.0]))
+        assert env.count() == {"observations": 1, "rewards": 0}
+        assert found(env) == "rank 2: observations[policy], first in environment 1"
 
-def test_the_first_reset_is_checked(array):
-    env = EnvNumbers(array.arrays)
-    env.reset(array([[1.0], [NAN]]))
-    assert env.count()["observations"] == 1
-    env.step(array([[1.0], [2.0]]), array([1.0, 1.0]))
-    assert found(env) == "rank 2: observations, first in environment 1"
+    def test_the_first_reset_is_array(self, array):
+        env = EnvNumbers(array.arrays)
+        env.reset(array([[1.0], [NAN]]))
+        assert env.count()["observations"] == 1
+        env.step(array([[1.0], [2.0]]), array([1.0, 1.0]))
+        assert found(env) == "rank 2: observations, first in environment 1"
 
+    def test_what_breaks_first_is_named(self, array):
+        env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
+        env.reset(good)
+        env.step(good, array([1.0, NAN]))
+        for _ in range(3):
+            env.step(array([[NAN], [NAN]]), array([NAN, NAN]))
+        assert found(env) == "rank 2: rewards, first in environment 1"
+        assert env.count() == {"observations": 6, "rewards": 7}
 
-def test_what_breaks_first_is_named(array):
-    env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
-    env.reset(good)
-    env.step(good, array([1.0, NAN]))
-    for _ in range(3):
-        env.step(array([[NAN], [NAN]]), array([NAN, NAN]))
-    assert found(env) == "rank 2: rewards, first in environment 1"
-    assert env.count() == {"observations": 6, "rewards": 7}
+    def test_a_number_that_comes_once_is_named_before_what_follows(self, array):
+        env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
+        env.reset(good)
+        env.step(array([[1.0], [NAN]]), array([1.0, 1.0]))
+        env.step(good, array([1.0, 1.0]))
+        env.step(good, array([NAN, 1.0]))
+        env.step(good, array([NAN, 1.0]))
+        assert found(env) == "rank 2: observations, first in environment 1"
+        assert env.count() == {"observations": 1, "rewards": 2}
 
+    def test_final_observations_that_come_now_and_then_keep_their_place(self, array):
+        env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
+        info = {"final_obs": array([[NAN], [1.0]]), "_final_obs": array([True, False])}
+        env.step(good, array([1.0, 1.0]), info)
+        env.step(array([[NAN], [1.0]]), array([1.0, 1.0]))
+        env.step(array([[NAN], [1.0]]), array([1.0, 1.0]), info)
+        assert found(env) == "rank 2: final observations, first in environment 0"
 
-def test_a_number_that_comes_once_is_named_before_what_follows(array):
-    env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
-    env.reset(good)
-    env.step(array([[1.0], [NAN]]), array([1.0, 1.0]))
-    env.step(good, array([1.0, 1.0]))
-    env.step(good, array([NAN, 1.0]))
-    env.step(good, array([NAN, 1.0]))
-    assert found(env) == "rank 2: observations, first in environment 1"
-    assert env.count() == {"observations": 1, "rewards": 2}
+    def test_an_iteration_starts_without_findings(self, array):
+        env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
+        env.step(array([[1.0], [NAN]]), array([INF, 1.0]))
+        env.restart()
+        env.step(good, array([1.0, 1.0]))
+        assert env.count() == {"observations": 0, "rewards": 0}
+        assert env.findings(0) == []
 
+    def test_images_and_whole_numbers_pass(self, array):
+        env = EnvNumbers(array.arrays)
+        env.step({"image": array([[[[0, 255]]]]), "depth": array([[[[0.5]]]])}, array([1]))
+        assert env.count() == {"observations": 0, "rewards": 0}
+        env.step({"image": array([[[[0, 255]]]]), "depth": array([[[[INF]]]])}, array([1]))
+        assert found(env) == "rank 2: observations[depth], first in environment 0"
 
-def test_final_observations_that_come_now_and_then_keep_their_place(array):
-    env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
-    info = {"final_obs": array([[NAN], [1.0]]), "_final_obs": array([True, False])}
-    env.step(good, array([1.0, 1.0]), info)
-    env.step(array([[NAN], [1.0]]), array([1.0, 1.0]))
-    env.step(array([[NAN], [1.0]]), array([1.0, 1.0]), info)
-    assert found(env) == "rank 2: final observations, first in environment 0"
+    @pytest.mark.filterwarnings("error::RuntimeWarning")
+    def test_numbers_whose_sum_overflows_pass(self, array):
+        env = EnvNumbers(array.arrays)
+        huge = array([[3e38, 3e38], [3e38, 3e38]])
+        env.reset(huge)
+        env.step(huge, array([3e38, 3e38]))
+        assert env.count() == {"observations": 0, "rewards": 0}
 
+    def test_skip_puts_zero_in_their_place(self, array):
+        env = EnvNumbers(array.arrays, replaces=True)
+        observations, rewards, _ = env.step(
+            {"policy": array([[1.0, NAN], [INF, 2.0]]), "image": array([[3], [4]])},
+            array([-INF, 1.0]),
+        )
+        assert observations["policy"].tolist() == [[1.0, 0.0], [0.0, 2.0]]
+        assert observations["image"].tolist() == [[3], [4]]
+        assert rewards.tolist() == [0.0, 1.0]
+        assert env.count() == {"observations": 2, "rewards": 1}
+        assert env.reset(array([[NAN]])).tolist() == [[0.0]]
 
-def test_an_iteration_starts_without_findings(array):
-    env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
-    env.step(array([[1.0], [NAN]]), array([INF, 1.0]))
-    env.restart()
-    env.step(good, array([1.0, 1.0]))
-    assert env.count() == {"observations": 0, "rewards": 0}
-    assert env.findings(0) == []
+    @pytest.mark.filterwarnings("error::RuntimeWarning")
+    def test_final_observations_of_ended_episodes_are_array(self, array):
+        env, good = EnvNumbers(array.arrays), array([[1.0], [1.0], [1.0]])
+        info = {
+            "final_obs": {"policy": array([[NAN], [2.0], [NAN]]), "step": array([1, 2, 3])},
+            "_final_obs": array([False, True, True]),
+        }
+        env.step({"policy": good}, array([1.0] * 3), info)
+        assert env.count() == {"observations": 1, "rewards": 0}
+        assert found(env) == "rank 2: final observations[policy], first in environment 2"
+        env.restart()
+        env.step(
+            {"policy": good}, array([1.0] * 3), {**info, "_final_obs": array([True, True, False])}
+        )
+        assert found(env) == "rank 2: final observations[policy], first in environment 0"
 
-
-def test_images_and_whole_numbers_pass(array):
-    env = EnvNumbers(array.arrays)
-    env.step({"image": array([[[[0, 255]]]]), "depth": array([[[[0.5]]]])}, array([1]))
-    assert env.count() == {"observations": 0, "rewards": 0}
-    env.step({"image": array([[[[0, 255]]]]), "depth": array([[[[INF]]]])}, array([1]))
-    assert found(env) == "rank 2: observations[depth], first in environment 0"
-
-
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_numbers_whose_sum_overflows_pass(array):
-    env = EnvNumbers(array.arrays)
-    huge = array([[3e38, 3e38], [3e38, 3e38]])
-    env.reset(huge)
-    env.step(huge, array([3e38, 3e38]))
-    assert env.count() == {"observations": 0, "rewards": 0}
-
-
-def test_skip_puts_zero_in_their_place(array):
-    env = EnvNumbers(array.arrays, replaces=True)
-    observations, rewards, _ = env.step(
-        {"policy": array([[1.0, NAN], [INF, 2.0]]), "image": array([[3], [4]])}, array([-INF, 1.0])
-    )
-    assert observations["policy"].tolist() == [[1.0, 0.0], [0.0, 2.0]]
-    assert observations["image"].tolist() == [[3], [4]]
-    assert rewards.tolist() == [0.0, 1.0]
-    assert env.count() == {"observations": 2, "rewards": 1}
-    assert env.reset(array([[NAN]])).tolist() == [[0.0]]
-
-
-@pytest.mark.filterwarnings("error::RuntimeWarning")
-def test_final_observations_of_ended_episodes_are_checked(array):
-    env, good = EnvNumbers(array.arrays), array([[1.0], [1.0], [1.0]])
-    info = {
-        "final_obs": {"policy": array([[NAN], [2.0], [NAN]]), "step": array([1, 2, 3])},
-        "_final_obs": array([False, True, True]),
-    }
-    env.step({"policy": good}, array([1.0] * 3), info)
-    assert env.count() == {"observations": 1, "rewards": 0}
-    assert found(env) == "rank 2: final observations[policy], first in environment 2"
-    env.restart()
-    env.step({"policy": good}, array([1.0] * 3), {**info, "_final_obs": array([True, True, False])})
-    assert found(env) == "rank 2: final observations[policy], first in environment 0"
-
-
-def test_skip_puts_zero_in_final_observations_and_leaves_the_tasks_own(array):
-    env, good = EnvNumbers(array.arrays, replaces=True), array([[1.0], [1.0]])
-    info = {"final_obs": array([[NAN], [2.0]]), "_final_obs": array([True, False]), "log": 3}
-    *_, given = env.step(good, array([1.0, 1.0]), info)
-    assert given["final_obs"].tolist() == [[0.0], [2.0]]
-    assert (given["log"], given["_final_obs"].tolist()) == (3, [True, False])
-    assert math.isnan(info["final_obs"][0][0])
+    def test_skip_puts_zero_in_final_observations_and_leaves_the_tasks_own(self, array):
+        env, good = EnvNumbers(array.arrays, replaces=True), array([[1.0], [1.0]])
+        info = {"final_obs": array([[NAN], [2.0]]), "_final_obs": array([True, False]), "log": 3}
+        *_, given = env.step(good, array([1.0, 1.0]), info)
+        assert given["final_obs"].tolist() == [[0.0], [2.0]]
+        assert (given["log"], given["_final_obs"].tolist()) == (3, [True, False])
+        assert math.isnan(info["final_obs"][0][0])
 
 
 # Ranks
@@ -264,62 +239,63 @@ def test_gradients_that_cause_broken_observations_come_first():
     assert "in iteration 5: rank 1: gradients of parameter 0. " in message
 
 
-def test_skip_leaves_out_an_update_on_all_ranks(checked):
-    def one(group):
-        numbers = Numbers("skip", checked.arrays)
+class GradientRules(OfKind):
+    """How gradients are checked."""
 
-        def average(gradients):
-            return [group.all_reduce(gradient, "mean") for gradient in gradients]
+    def test_skip_leaves_out_an_update_on_all_ranks(self, array):
+        def one(group):
+            numbers = Numbers("skip", array.arrays)
 
-        sync = numbers.checked(average, [checked([0.0])])
-        skipped = sync([checked([INF if group.rank else 1.0])])
-        kept = sync([checked([1.0])])
-        return skipped, kept[0].tolist(), numbers.count({})
+            def average(gradients):
+                return [group.all_reduce(gradient, "mean") for gradient in gradients]
 
-    first, second = run_ranks(2, one)
-    assert first == (None, [1.0], [0.0] * 5)
-    assert second == (None, [1.0], [0.0, 0.0, 1.0, 0.0, 0.0])
+            sync = numbers.checked(average, [array([0.0])])
+            skipped = sync([array([INF if group.rank else 1.0])])
+            kept = sync([array([1.0])])
+            return skipped, kept[0].tolist(), numbers.count({})
 
+        first, second = run_ranks(2, one)
+        assert first == (None, [1.0], [0.0] * 5)
+        assert second == (None, [1.0], [0.0, 0.0, 1.0, 0.0, 0.0])
 
-@pytest.mark.parametrize("value", [NAN, INF])
-def test_what_is_averaged_beside_gradients_leaves_no_update_out(checked, value):
-    """It is no gradient, such as a KL divergence."""
-    numbers = Numbers("skip", checked.arrays)
-    sync = numbers.checked(list, [checked([0.0]), checked(0.0)], 1)
-    assert sync([checked([1.0]), checked(value)]) is not None
-    assert sync([checked([value]), checked(1.0)]) is None
+    @pytest.mark.parametrize("value", [NAN, INF])
+    def test_what_is_averaged_beside_gradients_leaves_no_update_out(self, array, value):
+        """It is no gradient, such as a KL divergence."""
+        numbers = Numbers("skip", array.arrays)
+        sync = numbers.checked(list, [array([0.0]), array(0.0)], 1)
+        assert sync([array([1.0]), array(value)]) is not None
+        assert sync([array([value]), array(1.0)]) is None
 
+    def test_updates_that_were_left_out_are_counted_once_whatever_the_number_of_ranks(self, array):
+        def one(group):
+            numbers = Numbers("skip", array.arrays)
 
-def test_updates_that_were_left_out_are_counted_once_whatever_the_number_of_ranks(checked):
-    def one(group):
-        numbers = Numbers("skip", checked.arrays)
+            def average(gradients):
+                return [group.all_reduce(gradient, "mean") for gradient in gradients]
 
-        def average(gradients):
-            return [group.all_reduce(gradient, "mean") for gradient in gradients]
+            sync = numbers.checked(average, [array([0.0])])
+            for value in (NAN, 1.0, INF):
+                sync([array([value])])
+            counts = group.all_reduce(np.array(numbers.count({}), float), "sum")
+            return numbers.react(group, list(counts), 1)[1]
 
-        sync = numbers.checked(average, [checked([0.0])])
-        for value in (NAN, 1.0, INF):
-            sync([checked([value])])
-        counts = group.all_reduce(np.array(numbers.count({}), float), "sum")
-        return numbers.react(group, list(counts), 1)[1]
+        assert run_ranks(3, one) == [{"nonfinite/gradients": 2.0}] * 3
+        assert run_ranks(1, one) == [{"nonfinite/gradients": 2.0}]
 
-    assert run_ranks(3, one) == [{"nonfinite/gradients": 2.0}] * 3
-    assert run_ranks(1, one) == [{"nonfinite/gradients": 2.0}]
+    def test_an_average_that_overflows_is_counted_and_named(self, array):
+        """The sum of the ranks' gradients may be infinite where each of them is finite."""
 
+        def one(group):
+            numbers = Numbers("skip", array.arrays)
+            numbers.checked(lambda _: [array([INF])], [array([0.0])])([array([3e38])])
+            return numbers.react(group, numbers.count({}), 1)
 
-def test_an_average_that_overflows_is_counted_and_named(checked):
-    """The sum of the ranks' gradients may be infinite where each of them is finite."""
-
-    def one(group):
-        numbers = Numbers("skip", checked.arrays)
-        numbers.checked(lambda _: [checked([INF])], [checked([0.0])])([checked([3e38])])
-        return numbers.react(group, numbers.count({}), 1)
-
-    warning, counts = run_ranks(2, one)[0]
-    assert counts == {"nonfinite/gradients": 1.0}
-    assert (
-        "rank 0: the average of the ranks' gradients, which are finite. Gradients: all" in warning
-    )
+        warning, counts = run_ranks(2, one)[0]
+        assert counts == {"nonfinite/gradients": 1.0}
+        assert (
+            "rank 0: the average of the ranks' gradients, which are finite. Gradients: all"
+            in warning
+        )
 
 
 @pytest.mark.parametrize("reaction", ["stop", "skip"])
@@ -354,3 +330,11 @@ def test_a_library_that_fails_by_another_ranks_gradients_names_that_rank():
 
 def test_nothing_is_explained_where_all_is_finite():
     assert Numbers("stop", MadeUpArrays()).explain(rank=0, iteration=1) is None
+
+
+class TestNumpy(EnvRules):
+    pass
+
+
+class TestMadeUp(EnvRules, GradientRules):
+    arrays, make = MadeUpArrays(), staticmethod(tensor)

@@ -2,82 +2,77 @@
 
 from __future__ import annotations
 
-import functools
-
-import numpy as np
-import pytest
-from made_up_arrays import MadeUpArrays, tensor
+from made_up_arrays import MadeUpArrays, OfKind, tensor
 
 from rltrain.metrics.episodes import EpisodeCounter, EpisodeWindow
 
-KINDS = {"numpy": (None, np.asarray), "tensor": (MadeUpArrays(), tensor)}
+
+class EpisodeRules(OfKind):
+    """How episodes are counted."""
+
+    def test_episodes_are_counted_exactly(self, array):
+        counter = EpisodeCounter(array.arrays)
+        rewards = [[1.0, 10.0, 100.0], [2.0, 20.0, 200.0], [3.0, 30.0, 300.0]]
+        terminations = [[False, False, True], [True, False, False], [False, False, False]]
+        truncations = [[False, False, False], [False, False, True], [True, False, False]]
+        for step in range(3):
+            counter.step(array(rewards[step]), array(terminations[step]), array(truncations[step]))
+        # Environment 0: 1 + 2 and 3; environment 2: 100 and 200; environment 1 continues.
+        assert counter.take() == (3 + 3 + 100 + 200, 2 + 1 + 1 + 1, 4, 0, 0)
+        assert counter.take() == (0, 0, 0, 0, 0)
+        assert counter.steps == 9
+        done = array([False, True, False])
+        counter.step(array([0.0, 40.0, 0.0]), done, array([False, False, False]))
+        assert counter.take()[:3] == (10 + 20 + 30 + 40, 4, 1)
+
+    def test_an_episode_both_terminated_and_truncated_counts_once(self, array):
+        counter = EpisodeCounter(array.arrays)
+        counter.step(array([1.0]), array([True]), array([True]))
+        assert counter.take()[:3] == (1, 1, 1)
+
+    def test_a_restart_forgets_unfinished_episodes(self, array):
+        counter, done = EpisodeCounter(array.arrays), array([True])
+        counter.step(array([5.0]), array([False]), array([False]))
+        counter.restart()
+        counter.step(array([1.0]), done, array([False]))
+        assert counter.take()[:3] == (1, 1, 1)
+        assert counter.steps == 2
+
+    def test_successes_are_counted_among_the_episodes_that_end(self, array):
+        counter = EpisodeCounter(array.arrays)
+        neither, last = array([False, False]), array([True, True])
+        counter.step(array([0.0, 0.0]), neither, neither, success=array([True, True]))
+        counter.step(array([0.0, 0.0]), last, neither, success=array([True, False]))
+        counter.step(array([0.0, 0.0]), neither, last)
+        assert counter.take() == (0, 6, 4, 1, 2)
+
+    def test_a_counter_continues_from_another(self, array):
+        counter, other, done = (
+            EpisodeCounter(array.arrays),
+            EpisodeCounter(array.arrays),
+            array([True]),
+        )
+        counter.step(array([5.0]), array([False]), array([False]))
+        other.set_state(counter.get_state())
+        for one in (counter, other):
+            one.step(array([1.0]), done, array([False]))
+        assert counter.take() == other.take() == (6, 2, 1, 0, 0)
+        assert counter.steps == other.steps == 2
+
+    def test_inputs_are_not_changed(self, array):
+        counter = EpisodeCounter(array.arrays)
+        rewards = array([1.0, 2.0])
+        for _ in range(2):
+            counter.step(rewards, array([True, False]), array([False, False]))
+        assert list(rewards) == [1.0, 2.0]
 
 
-@pytest.fixture(params=KINDS)
-def array(request):
-    """Make an array of each kind, and counters of its arrays. Frameworks' tests have theirs."""
-    arrays, make = KINDS[request.param]
-    made = functools.partial(make)
-    made.counter = lambda: EpisodeCounter(arrays)
-    return made
+class TestNumpy(EpisodeRules):
+    pass
 
 
-def test_episodes_are_counted_exactly(array):
-    counter = array.counter()
-    rewards = [[1.0, 10.0, 100.0], [2.0, 20.0, 200.0], [3.0, 30.0, 300.0]]
-    terminations = [[False, False, True], [True, False, False], [False, False, False]]
-    truncations = [[False, False, False], [False, False, True], [True, False, False]]
-    for step in range(3):
-        counter.step(array(rewards[step]), array(terminations[step]), array(truncations[step]))
-    # Environment 0: 1 + 2 and 3; environment 2: 100 and 200; environment 1 continues.
-    assert counter.take() == (3 + 3 + 100 + 200, 2 + 1 + 1 + 1, 4, 0, 0)
-    assert counter.take() == (0, 0, 0, 0, 0)
-    assert counter.steps == 9
-    done = array([False, True, False])
-    counter.step(array([0.0, 40.0, 0.0]), done, array([False, False, False]))
-    assert counter.take()[:3] == (10 + 20 + 30 + 40, 4, 1)
-
-
-def test_an_episode_both_terminated_and_truncated_counts_once(array):
-    counter = array.counter()
-    counter.step(array([1.0]), array([True]), array([True]))
-    assert counter.take()[:3] == (1, 1, 1)
-
-
-def test_a_restart_forgets_unfinished_episodes(array):
-    counter, done = array.counter(), array([True])
-    counter.step(array([5.0]), array([False]), array([False]))
-    counter.restart()
-    counter.step(array([1.0]), done, array([False]))
-    assert counter.take()[:3] == (1, 1, 1)
-    assert counter.steps == 2
-
-
-def test_successes_are_counted_among_the_episodes_that_end(array):
-    counter = array.counter()
-    neither, last = array([False, False]), array([True, True])
-    counter.step(array([0.0, 0.0]), neither, neither, success=array([True, True]))
-    counter.step(array([0.0, 0.0]), last, neither, success=array([True, False]))
-    counter.step(array([0.0, 0.0]), neither, last)
-    assert counter.take() == (0, 6, 4, 1, 2)
-
-
-def test_a_counter_continues_from_another(array):
-    counter, other, done = array.counter(), array.counter(), array([True])
-    counter.step(array([5.0]), array([False]), array([False]))
-    other.set_state(counter.get_state())
-    for one in (counter, other):
-        one.step(array([1.0]), done, array([False]))
-    assert counter.take() == other.take() == (6, 2, 1, 0, 0)
-    assert counter.steps == other.steps == 2
-
-
-def test_inputs_are_not_changed(array):
-    counter = array.counter()
-    rewards = array([1.0, 2.0])
-    for _ in range(2):
-        counter.step(rewards, array([True, False]), array([False, False]))
-    assert list(rewards) == [1.0, 2.0]
+class TestMadeUp(EpisodeRules):
+    arrays, make = MadeUpArrays(), staticmethod(tensor)
 
 
 def test_without_episodes_there_is_no_mean():

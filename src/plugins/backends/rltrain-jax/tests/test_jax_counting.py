@@ -2,31 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
 import jax
 import jax.numpy as jnp
-import pytest
-from test_numbers import (  # noqa: F401
-    maker,
-    test_an_iteration_starts_without_findings,
-    test_an_observation_names_its_group_and_environment,
-    test_images_and_whole_numbers_pass,
-    test_numbers_whose_sum_overflows_pass,
-    test_skip_leaves_out_an_update_on_all_ranks,
-    test_skip_puts_zero_in_their_place,
-    test_the_first_reset_is_checked,
-    test_what_breaks_first_is_named,
-)
-from test_statistics import (  # noqa: F401
-    test_a_counter_continues_from_another,
-    test_a_restart_forgets_unfinished_episodes,
-    test_an_episode_both_terminated_and_truncated_counts_once,
-    test_episodes_are_counted_exactly,
-    test_inputs_are_not_changed,
-    test_successes_are_counted_among_the_episodes_that_end,
-)
+from test_numbers import EnvRules, GradientRules
+from test_statistics import EpisodeRules
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.metrics.episodes import EpisodeCounter
@@ -36,17 +17,8 @@ from rltrain_jax.arrays import JaxArrays
 ARRAYS = JaxArrays()
 
 
-@pytest.fixture
-def array():
-    """Make arrays, and counters of them, for the tests of the core."""
-    made = maker((ARRAYS, jnp.asarray))
-    made.counter = functools.partial(EpisodeCounter, ARRAYS)
-    return made
-
-
-@pytest.fixture
-def checked():
-    return maker((ARRAYS, jnp.array))
+class TestJax(EnvRules, GradientRules, EpisodeRules):
+    arrays, make = ARRAYS, staticmethod(jnp.array)
 
 
 def test_counting_with_jax_is_one_program(caplog):

@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import math
 
-import pytest
 import torch
-from test_numbers import (  # noqa: F401
-    found,
-    losses,
-    maker,
-    test_an_iteration_starts_without_findings,
-    test_an_observation_names_its_group_and_environment,
-    test_images_and_whole_numbers_pass,
-    test_numbers_whose_sum_overflows_pass,
-    test_skip_leaves_out_an_update_on_all_ranks,
-    test_skip_puts_zero_in_their_place,
-    test_the_first_reset_is_checked,
-    test_what_breaks_first_is_named,
-)
-from test_statistics import (  # noqa: F401
-    test_a_counter_continues_from_another,
-    test_a_restart_forgets_unfinished_episodes,
-    test_an_episode_both_terminated_and_truncated_counts_once,
-    test_episodes_are_counted_exactly,
-    test_inputs_are_not_changed,
-    test_successes_are_counted_among_the_episodes_that_end,
-)
+from test_numbers import EnvRules, GradientRules, found, losses
+from test_statistics import EpisodeRules
 
 from rltrain.metrics.episodes import EpisodeCounter
 from rltrain.metrics.numbers import EnvNumbers, Numbers
@@ -43,17 +22,12 @@ class OnDevice(TorchArrays):
         return x
 
 
-@pytest.fixture(params=[TorchArrays, OnDevice])
-def array(request):
-    """Make tensors, and counters of them, for the tests of the core."""
-    made = maker((request.param(), torch.tensor))
-    made.counter = functools.partial(EpisodeCounter, made.arrays)
-    return made
+class TestTorch(EnvRules, GradientRules, EpisodeRules):
+    arrays, make = TorchArrays(), staticmethod(torch.tensor)
 
 
-@pytest.fixture
-def checked():
-    return maker((TorchArrays(), torch.tensor))
+class TestTorchOnDevice(EnvRules, EpisodeRules):
+    arrays, make = OnDevice(), staticmethod(torch.tensor)
 
 
 def test_a_counter_on_the_cpu_continues_from_one_on_a_device():
