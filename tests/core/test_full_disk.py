@@ -9,46 +9,20 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import stub_parts
+from made_up_sessions import session_of
 
 from rltrain import train
 from rltrain.errors import UsageError, in_a_line
 from rltrain.files.disk import NotWritten, disk_errors
 from rltrain.hookspecs import hookimpl
-from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Scalars
 from rltrain.run.recording import IO_ERROR, NotSaved
-from rltrain.run.session import RankSession
 from rltrain.storage.checkpoint import saved_checkpoints
 from rltrain.storage.run import find_checkpoint
 from rltrain.testing import FakeWorld, make_config
-from rltrain.types import World
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
 SIZE = 200_000
-
-
-class Ranks:
-    """The plugins of a rank, which trains as a test's `each(session, iteration)` says."""
-
-    def __init__(self, group, each):
-        self.group, self.each = group, each
-
-    @hookimpl
-    def rltrain_init_distributed(self):
-        return self.group
-
-    @hookimpl
-    def rltrain_train(self, session):
-        session.watch("nothing", dict)
-        session.env.reset()
-        for iteration in range(1, session.config.max_iterations + 1):
-            self.each(session, iteration)
-            session.env.step(np.zeros((session.env.num_envs, 1)))
-            session.record(Scalars(iteration, {}))
-            if session.should_save or iteration in (1, 4):
-                session.save_checkpoint(f"{iteration}.pt", save, iteration)
-        return session.result()
 
 
 def save(path):
@@ -58,16 +32,19 @@ def save(path):
 def run(each, log_root, writer=None, iterations=5, kind="writer"):
     """Run two ranks of a fake world; return rank 0's result."""
 
+    def body(session):
+        session.env.reset()
+        for iteration in range(1, iterations + 1):
+            each(session, iteration)
+            session.env.step(np.zeros((session.env.num_envs, 1)))
+            session.record(Scalars(iteration, {}))
+            if session.should_save or iteration in (1, 4):
+                session.save_checkpoint(f"{iteration}.pt", save, iteration)
+
     def rank(group):
-        plugins = RunPlugins()
-        plugins.register(Ranks(group, each), "library")
-        plugins.register(stub_parts.StubSuite(), "suite")
-        if writer is not None and group.rank == 0:
-            plugins.register(writer, f"{kind}:mine")
-        config = make_config(
-            distributed=True, log_root=str(log_root), num_envs=2, max_iterations=iterations
-        )
-        return RankSession(config, World(group.rank, 0, group.rank, 2, 1, 2), plugins).run()
+        plugins = {} if writer is None or group.rank else {f"{kind}:mine": writer}
+        where = {"log_root": str(log_root), "max_iterations": iterations}
+        return session_of(group, body, plugins, **where).run()
 
     return FakeWorld(2).run(rank)[0]
 

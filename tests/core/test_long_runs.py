@@ -9,38 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import stub_parts
+from made_up_sessions import session_of
 
 from rltrain.hookspecs import hookimpl
-from rltrain.plugins.manager import RunPlugins
 from rltrain.records import Scalars
-from rltrain.run.session import RankSession
+from rltrain.run.group import SingleProcess
 from rltrain.storage.checkpoint import saved_checkpoints
-from rltrain.testing import make_config
-from rltrain.types import World
 
 FIRST, LAST = 300, 1500
-
-
-class Library:
-    """Trains for a long time, and measures this process twice."""
-
-    def __init__(self):
-        self.measured = []
-
-    @hookimpl
-    def rltrain_train(self, session):
-        session.env.reset()
-        for iteration in range(1, LAST + 1):
-            session.env.step(np.zeros((session.env.num_envs, 1)))
-            session.record(Scalars(iteration, {"loss": 1.0 / iteration, "rate": 1e-3}))
-            if session.should_save:
-                # Names come again: Python keeps the last 512 patterns that were compiled.
-                name = f"{iteration // 50 % 5}.pt"
-                session.save_checkpoint(name, lambda path: path.touch(), iteration)
-            if iteration in (FIRST, LAST):
-                self.measured.append(measure())
-        return session.result()
 
 
 def measure():
@@ -63,17 +39,28 @@ def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path):
 
 def hold_no_more(writer, tmp_path, files):
     """Check a long run with a writer, which leaves so many files besides checkpoints."""
-    library, plugins = Library(), RunPlugins()
-    plugins.register(stub_parts.StubSuite(), "suite")
-    plugins.register(library, "library")
-    plugins.register(writer, "writer")
-    config = make_config(log_root=str(tmp_path), num_envs=2, checkpoint_interval=50, keep=3)
+    measured = []
+
+    def body(session):
+        session.env.reset()
+        for iteration in range(1, LAST + 1):
+            session.env.step(np.zeros((session.env.num_envs, 1)))
+            session.record(Scalars(iteration, {"loss": 1.0 / iteration, "rate": 1e-3}))
+            if session.should_save:
+                # Names come again: Python keeps the last 512 patterns that were compiled.
+                name = f"{iteration // 50 % 5}.pt"
+                session.save_checkpoint(name, lambda path: path.touch(), iteration)
+            if iteration in (FIRST, LAST):
+                measured.append(measure())
+
+    saves = {"log_root": str(tmp_path), "checkpoint_interval": 50, "keep": 3}
+    session = session_of(SingleProcess("cpu"), body, {"writer": writer}, **saves)
     tracemalloc.start()
     try:
-        result = RankSession(config, World(), plugins).run()
+        result = session.run()
     finally:
         tracemalloc.stop()
-    (memory, *rest), (memory_later, *rest_later) = library.measured
+    (memory, *rest), (memory_later, *rest_later) = measured
     assert rest_later == rest
     # Less than the smallest object in each iteration; Python's own caches grow a little.
     assert memory_later - memory < 28 * (LAST - FIRST)

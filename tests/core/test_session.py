@@ -16,6 +16,7 @@ import stub_parts
 from fake_ranks import run_ranks
 from gymnasium.vector import AutoresetMode
 from made_up_arrays import MadeUpArrays, tensor
+from made_up_sessions import Body, session_of
 
 from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
@@ -25,6 +26,7 @@ from rltrain.plugins.manager import RunPlugins
 from rltrain.ranks.folders import Notes
 from rltrain.ranks.signals import ask_to_end
 from rltrain.records import CheckpointSaved, RunEnded, RunStarted, Scalars
+from rltrain.run.group import SingleProcess
 from rltrain.run.session import RankSession
 from rltrain.session import Session
 from rltrain.storage.checkpoint import Checkpoint
@@ -42,62 +44,16 @@ def run(stub):
     return start
 
 
-class Library:
-    """Trains with a given function."""
-
-    def __init__(self, body, learns_nothing=True):
-        self.body, self.learns_nothing = body, learns_nothing
-
-    @hookimpl
-    def rltrain_train(self, session):
-        if self.learns_nothing:
-            session.watch("nothing", dict)
-        self.body(session)
-        return session.result()
-
-
-class Group:
-    """The backend of a rank in a thread."""
-
-    def __init__(self, group):
-        self.group = group
-
-    @hookimpl
-    def rltrain_init_distributed(self):
-        return self.group
-
-    @hookimpl
-    def rltrain_wrap_model(self, model):
-        return model
-
-    @hookimpl
-    def rltrain_gradient_sync(self):
-        return lambda gradients: gradients
-
-
 @pytest.fixture
 def ranks(stub, tmp_path):
     """Run sessions of several ranks, in threads; return results, or raised errors, by rank."""
 
-    def start(body, world_size=2, configs=None, arrays=None, learns_nothing=True, **options):
+    def start(body, world_size=2, configs=None, **options):
         def one(group):
-            rank = group.rank
-            more = configs[rank] if configs else {}
-            config = make_config(
-                library="mine",
-                distributed=True,
-                log_root=str(tmp_path / "logs"),
-                **{"num_envs": 2, **options, **more},
-            )
-            plugins = RunPlugins()
-            plugins.register(Group(group), "backend")
-            plugins.register(stub_parts.StubSuite(), "suite")
-            plugins.register(Library(body, learns_nothing), "library")
-            if rank == 0:
-                plugins.register(stub_parts.NotesWriter(), "writer")
-            # Each on a node of its own: no rank is its number on its node.
-            world = World(rank, 0, rank, world_size, 1, num_nodes=world_size)
-            return RankSession(config, world, plugins, arrays=arrays).run()
+            more = configs[group.rank] if configs else {}
+            plugins = {} if group.rank else {"writer": stub_parts.NotesWriter()}
+            where = {"library": "mine", "log_root": str(tmp_path / "logs")}
+            return session_of(group, body, plugins, **{**where, **options, **more}).run()
 
         return run_ranks(world_size, one)
 
@@ -506,13 +462,9 @@ def test_the_group_is_closed_unless_there_was_an_error(ranks):
 
 
 def single(body, tmp_path, *more) -> Session:
-    plugins = RunPlugins()
-    plugins.register(Library(body), "library")
-    plugins.register(stub_parts.StubSuite(), "suite")
-    for number, plugin in enumerate(more):
-        plugins.register(plugin, f"more {number}")
-    config = make_config(library="mine", num_envs=2, log_root=str(tmp_path))
-    return RankSession(config, World(), plugins)
+    plugins = {f"more {number}": plugin for number, plugin in enumerate(more)}
+    alone = SingleProcess("cpu")
+    return session_of(alone, body, plugins, library="mine", log_root=str(tmp_path))
 
 
 def test_a_checkpoint_that_fails_leaves_the_one_before_it(stub, tmp_path):
@@ -603,7 +555,7 @@ def test_a_shutdown_error_does_not_hide_an_earlier_error(stub, tmp_path):
 
 def test_a_hook_without_an_implementation_names_who_should_have_one(tmp_path):
     plugins = RunPlugins()
-    plugins.register(Library(lambda session: None), "library")
+    plugins.register(Body(None, lambda session: None), "library")
     config = make_config(suite="mine", num_envs=1, log_root=str(tmp_path))
     with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
         RankSession(config, World(), plugins).run()

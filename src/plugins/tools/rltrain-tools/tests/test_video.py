@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import stub_parts
 from fake_ranks import run_ranks
+from made_up_sessions import session_of
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import hookimpl
@@ -130,58 +131,40 @@ class DrawnEnv(stub_parts.StubEnv):
         return (np.zeros((8, 8, 3), np.uint8),)
 
 
-class Parts:
-    """A suite that renders, a library that takes seven steps, and ranks in threads."""
-
-    def __init__(self, group, fails):
-        self.group, self.fails = group, fails
-
-    @hookimpl
-    def rltrain_init_distributed(self):
-        return self.group
-
+class DrawnSuite:
     @hookimpl
     def rltrain_make_env(self, session):
         self.renders = session.renders
         return DrawnEnv(session.config.num_envs)
 
-    @hookimpl
-    def rltrain_train(self, session):
-        session.watch("nothing", dict)
+
+def recording(group, tmp_path, fails=False, length=3):
+    """Return a rank's session that records videos of seven steps, and its suite."""
+
+    def body(session):
         session.env.reset()
         for _ in range(7):
             session.env.step(np.zeros((2, 1)))
-        if self.fails:
+        if fails:
             raise ValueError("as asked")
-        return session.result()
 
-
-def session_of(group, tmp_path, fails=False, length=3):
-    """Return a rank's session that records videos, and its suite and library."""
-    config = make_config(
-        num_envs=2,
-        distributed=True,
-        log_root=str(tmp_path / "logs"),
-        renders=True,
-    )
-    plugins, parts = RunPlugins(), Parts(group, fails)
-    plugins.register(parts, "parts")
+    video = VideoObserver(VideoOptions(length, interval=length + 2))
+    plugins = {"suite": DrawnSuite(), "observer": video}
     if group.rank == 0:
-        plugins.register(stub_parts.NotesWriter(), "writer")
-    plugins.register(VideoObserver(VideoOptions(length, interval=length + 2)), "observer")
-    ranks = group.world_size
-    return RankSession(config, World(group.rank, 0, group.rank, ranks, 1, ranks), plugins), parts
+        plugins["writer"] = stub_parts.NotesWriter()
+    made = session_of(group, body, plugins, log_root=str(tmp_path / "logs"), renders=True)
+    return made, plugins["suite"]
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_rank_0_records_and_notifies_the_writers(stub, tmp_path, fails):
     def one(group):
-        session, parts = session_of(group, tmp_path, fails)
+        session, suite = recording(group, tmp_path, fails)
         try:
             session.run()
         except ValueError:
             assert fails
-        return parts.renders, "step" in vars(session.env.env)
+        return suite.renders, "step" in vars(session.env.env)
 
     assert run_ranks(2, one) == [(True, True), (False, False)]
     assert isinstance(stub.RECORDS[-1], RunEnded)
@@ -201,7 +184,7 @@ def test_a_video_that_is_not_written_does_not_hide_what_ended_the_run(
 
     def one(group):
         with pytest.raises((FileNotFoundError, ValueError)) as caught:
-            session_of(group, tmp_path, fails, length=20)[0].run()
+            recording(group, tmp_path, fails, length=20)[0].run()
         return caught.value
 
     monkeypatch.setattr(recorder, "_encoder", started(encoder))
