@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from made_up_plugins import hidden_variables, plain_environment, site, stub
+from made_up_plugins import cli, hidden_variables, plain_environment, site, stub
 from small_disks import small_disk
 
-__all__ = ["hidden_variables", "plain_environment", "site", "small_disk", "stub"]
+__all__ = ["cli", "hidden_variables", "plain_environment", "site", "small_disk", "stub"]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from rltrain.cli.main import main
 from rltrain.plugins.registry import discover
 from rltrain.specs import ClusterSpec
 
@@ -105,3 +106,15 @@ def stub(site, tmp_path, monkeypatch):
     stub_plugin.EVENTS.clear()
     stub_plugin.RECORDS.clear()
     return stub_plugin
+
+
+@pytest.fixture
+def cli(stub, capsys):
+    """Run a command line; return its status, and what went to stdout and stderr."""
+
+    def run(*words: str):
+        status = main(words)
+        out, err = capsys.readouterr()
+        return status, out, err
+
+    return run

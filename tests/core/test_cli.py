@@ -25,18 +25,6 @@ STUB += ["--backend=stub"]
 
 
 @pytest.fixture
-def cli(stub, capsys):
-    """Run a command line; return its status, and what went to stdout and stderr."""
-
-    def run(*words: str):
-        status = main(words)
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
-
-
-@pytest.fixture
 def dry(cli):
     """Return the plan of a run of stubs."""
 

@@ -51,16 +51,10 @@ def rltrain_provides():
 
 
 @pytest.fixture
-def cli(site, capsys):
-    """Run a command line with the plugin installed; return its status, stdout and stderr."""
+def cli(site, cli):
+    """Run a command line with the plugin installed."""
     site.install("greeter", GREET)
-
-    def run(*words: str):
-        status = main(words)
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
+    return cli
 
 
 def test_a_plugin_adds_a_command(cli):

@@ -211,9 +211,8 @@ def test_the_library_of_train_multigpu_gives_way_to_that_of_the_run():
 
 
 def test_options_of_plugins_are_kept_and_may_be_changed(begun):
-    run = begun(1)
-    with (run / "config.yaml").open("a") as file:
-        file.write("scheduler: {queue: long, cores: 7}\n")
+    of_plugin = {"scheduler.queue": "long", "scheduler.cores": 7}
+    run = begun(1, launcher="scheduler", nproc_per_node=2, **of_plugin)
     for changed in ({"scheduler.queue": "short"}, {"plugins": {"scheduler": {"queue": "short"}}}):
         found = RunOptions.from_mapping(with_options_of_run({"resume": str(run), **changed})[0])
         assert found.plugins == {"scheduler": {"queue": "short", "cores": 7}}

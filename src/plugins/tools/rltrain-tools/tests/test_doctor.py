@@ -258,16 +258,6 @@ def test_a_wrong_command_line_is_refused(flaky, stub, capsys, line, message):
     assert message in err
 
 
-def test_a_name_of_two_plugins_stops_only_who_uses_it(flaky, stub, site, capsys, monkeypatch):
-    monkeypatch.setattr(ranks_module, "try_ranks", Tries({}))
-    site.install("second-stub", point="second", module="stub_plugin")
-    assert main([*WORDS, "--backend", "raises"]) == 0
-    capsys.readouterr()
-    assert main([*WORDS, "--backend", "stub"]) == 2
-    twice = "The backend 'stub' is provided twice, by second-stub 1.0 and rltrain-stub 1.0."
-    assert twice in capsys.readouterr().err
-
-
 def test_a_page_is_printed_section_by_section(flaky, capsys, monkeypatch):
     monkeypatch.setattr(ranks_module, "try_ranks", Tries({}))
     monkeypatch.setenv("COLUMNS", "80")

@@ -11,21 +11,12 @@ import pytest
 import stub_parts
 from gymnasium.spaces import Box, Discrete
 
-import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
 from rltrain_play import episodes
 from rltrain_play.verifying import Comparison, compare, half_range
 
 WIDE = Box(-np.inf, np.inf, (2,))
-
-
-@pytest.fixture
-def run(stub, capsys):
-    """The run folder of a training that has saved one checkpoint."""
-    folder = Path(rltrain.train(**stub.OPTIONS, env={"gravity": 1.5}).run_dir)
-    capsys.readouterr()
-    return folder
 
 
 def test_the_newest_run_of_a_task_needs_no_name(run, capsys):

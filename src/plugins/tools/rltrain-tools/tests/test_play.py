@@ -7,13 +7,11 @@ import os
 import re
 import signal
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
 import stub_parts
 
-import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
 from rltrain.plugins.registry import discover
@@ -23,14 +21,6 @@ from rltrain.specs import SuiteSpec
 from rltrain_play.playing import Player, Untrained
 from rltrain_play.viewers import controls
 from rltrain_play.viewers.controls import Controls
-
-
-@pytest.fixture
-def run(stub):
-    """The run folder of a training that has saved one checkpoint."""
-    folder = Path(rltrain.train(**stub.OPTIONS).run_dir)
-    stub.EVENTS.clear()
-    return folder
 
 
 @pytest.fixture

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import stub_parts
 
-import rltrain
 from rltrain.cli import main
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
@@ -24,14 +23,6 @@ from rltrain.types import World
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block
 from rltrain_play.evaluating import Evaluation
 from rltrain_play.statistics import summarize
-
-
-@pytest.fixture
-def run(stub):
-    """The run folder of a training that has saved one checkpoint."""
-    folder = Path(rltrain.train(**stub.OPTIONS, env={"gravity": 1.5}, seed=3).run_dir)
-    stub.EVENTS.clear()
-    return folder
 
 
 @pytest.fixture
@@ -136,7 +127,6 @@ def test_what_is_not_there_is_named(run, named, choice, given, says):
 @pytest.mark.parametrize("named", ["{run}", "{run}/checkpoints/last.txt"])
 def test_another_task_is_played_with_the_runs_options(run, named, capsys):
     """Such as a variant for playing, `-Play`, of which Isaac Lab 2 has one for each task."""
-    capsys.readouterr()
     trained = find_trained(named.format(run=run), None, {"task": "StubOpen-v0"})
     assert capsys.readouterr().err == (
         f"rltrain: StubOpen-v0, with the policy and the env. options of {run}, trained on "
@@ -192,7 +182,6 @@ def playing(monkeypatch):
 def test_a_task_is_played_as_its_suite_says_unless_the_user_does(
     run, playing, capsys, given, gravity, told
 ):
-    capsys.readouterr()
     plan = plan_policy(find_trained(str(run), None, {"env": given}))
     assert plan.config.env == {"gravity": gravity}
     assert capsys.readouterr().err == told
@@ -201,7 +190,6 @@ def test_a_task_is_played_as_its_suite_says_unless_the_user_does(
 def test_a_task_without_a_configuration_for_playing_is_told(run, playing, monkeypatch, capsys):
     suite = discover().get(SuiteSpec, "stubs")
     monkeypatch.setitem(vars(suite), "cannot_play", lambda task: f"{task.name} as it is trained")
-    capsys.readouterr()
     assert plan_policy(find_trained(str(run), None, {})).config.env == {}
     assert capsys.readouterr().err == "rltrain: Stub-v0 as it is trained\n"
 

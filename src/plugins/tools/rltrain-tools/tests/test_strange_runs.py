@@ -14,8 +14,7 @@ from made_up_runs import make_run
 
 from rltrain.cli.main import main
 from rltrain.errors import UsageError
-from rltrain.storage.manifest import read_manifest
-from rltrain.storage.metrics_file import METRICS, read_metrics
+from rltrain.storage.metrics_file import METRICS
 from rltrain_report.page import write_page
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
@@ -126,11 +125,3 @@ def test_the_page_has_no_control_characters(tmp_path):
     assert not set(name) & set(text) - set("[2Jabc <b>")
     assert r"\x1b[2J\u202eabc" in text
     assert all(path.name.isprintable() for path in written)
-
-
-def test_what_was_recorded_is_read_as_before(tmp_path):
-    run = make_run(tmp_path / "run", iterations=3, warning="w", success=True)
-    metrics = read_metrics(run)
-    assert [each.iteration for each in metrics.scalars] == [1, 2, 3]
-    assert metrics.warnings[0].text == "w"
-    assert read_manifest(run) is None or read_manifest(run)["config"]

@@ -4,23 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from rltrain.cli import main
-
-
-@pytest.fixture
-def cli(stub, capsys):
-    """Run a command line; return its status, and what went to stdout and stderr."""
-
-    def run(*words: str):
-        status = main(words)
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return run
-
-
 TASKS = """
 import dataclasses
 from rltrain.errors import UsageError
