@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import CommandSpec, ObserverSpec, Spec
+from rltrain.specs import CommandSpec, ObserverSpec, Refusal, Spec
 
 
 @hookimpl
@@ -23,6 +23,14 @@ def rltrain_provides() -> list[Spec]:
         ObserverSpec(
             name="profile",
             factory="rltrain_report.profile:Profiler",
-            summary="times all ranks for 12 iterations: profile.json, for Perfetto",
+            summary="the profiler of torch or jax, on each rank, for three iterations",
+            refuses=(
+                Refusal(
+                    name="--observer profile",
+                    applies=lambda config, task: config.framework not in ("torch", "jax"),
+                    reason="only torch and jax have a profiler.",
+                    instead="leave it out.",
+                ),
+            ),
         ),
     ]

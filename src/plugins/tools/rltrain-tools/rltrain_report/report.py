@@ -19,7 +19,6 @@ from rltrain_report.groups import Group, differences, grouped
 from rltrain_report.numbers import HIGHEST, slugs
 from rltrain_report.page import Folded, Page, Pictures, Section, Table, Text
 from rltrain_report.pictures import Picture, curve_picture, time_picture
-from rltrain_report.profile import profile_blocks
 from rltrain_report.summary import summary_section
 from rltrain_report.timing import mean_times, rank_times, slowest
 
@@ -137,8 +136,7 @@ def _times(groups: Sequence[Group], suffix: str) -> list[Any]:
         "Communication: in collectives after that. With NCCL and jax, a part of the last two "
         "counts as update."
     )
-    profiles = [block for group in groups for run in group.runs for block in profile_blocks(run)]
-    return [Text(lines), Pictures(pictures), Text([note]), *profiles]
+    return [Text(lines), Pictures(pictures), Text([note])]
 
 
 def _values(groups: Sequence[Group], suffix: str) -> list[Any]:

@@ -14,7 +14,6 @@ from made_up_runs import make_run
 from rltrain.cli.main import main
 from rltrain.records import Scalars
 from rltrain_report.groups import grouped
-from rltrain_report.page import Folded
 from rltrain_report.pictures import Picture
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
@@ -194,48 +193,6 @@ def test_what_ranks_do_adds_up_to_their_iteration(tmp_path):
     assert (waits.waiting, waits.communication) == pytest.approx((0.2, 0.1))
     assert slow.whole == pytest.approx(waits.whole)
     assert slowest([slow]) == "There is one rank: it waits for no other."
-
-
-def profiled(folder, ranks):
-    """Write the profile of a run: by rank, what it did, as kind, name, begin and end in ms."""
-    events = [
-        {"ph": "X", "cat": kind, "name": name, "pid": rank, "tid": 0}
-        | {"ts": 1000 * begin, "dur": 1000 * (end - begin)}
-        for rank, did in enumerate(ranks)
-        for kind, name, begin, end in did
-    ]
-    (folder / "profile.json").write_text(json.dumps({"traceEvents": events}))
-
-
-def test_a_profile_says_what_takes_how_long_and_who_waits(tmp_path):
-    laps = [("iteration", f"iteration {n}", 10 * n - 10, 10 * n) for n in range(1, 5)]
-    run = make_run(tmp_path / "run", ranks=2)
-    fast, slow = [*laps], [*laps]
-    for begin in (0, 10, 20, 30):
-        fast += [
-            ("phase", "stepping", begin, begin + 2),
-            ("collective", "all_reduce", begin + 3, begin + 9),
-        ]
-        slow += [
-            ("phase", "stepping", begin, begin + 5),
-            ("collective", "all_reduce", begin + 6, begin + 9),
-        ]
-    fast.append(("phase", "compiling", 5, 8))  # In the first iteration, which does not count.
-    profiled(run, [fast, slow])
-    (folded,) = [x for x in section("Time of an iteration", run).blocks if isinstance(x, Folded)]
-    assert folded.blocks[0].rows == [
-        ["all_reduce", "1", "4.5", "6 (rank 0)", "33%"],
-        ["stepping", "1", "3.5", "5 (rank 1)", "0%"],
-        ["the library's own work", "", "2", "2 (rank 0)", "0%"],
-    ]
-
-
-def test_a_damaged_profile_is_named(tmp_path):
-    run = make_run(tmp_path / "run")
-    (run / "profile.json").write_text("{")
-    assert "profile.json cannot be read" in text_of(run)
-    profiled(run, [])
-    assert "profile.json cannot be read" in text_of(run)
 
 
 def test_the_first_iterations_do_not_count_as_speed():

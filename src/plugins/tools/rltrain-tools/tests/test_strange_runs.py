@@ -22,7 +22,7 @@ from rltrain_report.runs import read_runs
 PRIVATE = "private-of-mine"
 
 
-@pytest.mark.parametrize("name", [METRICS, "manifest.json", "restarts.json", "profile.json"])
+@pytest.mark.parametrize("name", [METRICS, "manifest.json", "restarts.json"])
 @pytest.mark.parametrize("kind", ["fifo", "zero", "outside", "nested", "sparse", "bytes"])
 def test_files_that_are_none_of_a_run_are_not_read(tmp_path, capsys, name, kind):
     run = make_run(tmp_path / "run", iterations=3)
@@ -78,7 +78,6 @@ def test_a_manifest_of_the_wrong_kind_is_shown_as_far_as_it_goes(tmp_path, wrong
         (run / "manifest.json").write_text(json.dumps({**whole, "config": {key: wrong}}))
         report_page(read_runs([str(run)]))
     (run / "restarts.json").write_text(json.dumps(wrong))
-    (run / "profile.json").write_text(json.dumps({"traceEvents": wrong}))
     report_page(read_runs([str(run)]))
 
 
