@@ -53,7 +53,7 @@ def checkup(options: Mapping[str, Any], own: DoctorOptions) -> int:
         "Versions": lambda: versions(registry, library),
         "Devices": lambda: devices(environ, registry, requested.framework, report),
         "Launcher": lambda: variables(environ, registry, placement, placed),
-        "Network": lambda: network(environ, master, several=several, hosted=hosted),
+        "Network": lambda: network(master, several=several, hosted=hosted),
         "Limits": lambda: limits(requested.log_root),
     }
     if not own.no_ranks and placement is not None and not isinstance(placed, Exception):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from rltrain.nodes import can_listen, interface_towards, interfaces, is_loopback
 from rltrain_doctor.findings import Finding, ok, problem, warning
 
 
-def network(
-    environ: Mapping[str, str], master: tuple[str, int], *, several: bool, hosted: bool
-) -> Iterator[Finding]:
+def network(master: tuple[str, int], *, several: bool, hosted: bool) -> Iterator[Finding]:
     """Report this node's interfaces, and how it reaches the master: host and port.
 
     With `several` nodes, others must reach it, too. If `hosted`, a launcher here will listen there.
@@ -20,9 +18,6 @@ def network(
     text = ", ".join(f"{name} {address or 'no IPv4'}" for name, address in addresses.items())
     yield ok("interfaces", text, interfaces=addresses)
     yield from _master(*master, several, hosted)
-    for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        if value := environ.get(variable):
-            yield _chosen(variable, value, list(addresses), several)
 
 
 def _master(host: str, port: int, several: bool, hosted: bool) -> Iterator[Finding]:
@@ -54,23 +49,3 @@ def _master(host: str, port: int, several: bool, hosted: bool) -> Iterator[Findi
         if not several:
             hint = "Of one node, rltrain picks a free port; under torchrun: --master-port PORT."
         yield (problem if several else warning)("port", text, hint, port=port, free=False)
-
-
-def _chosen(variable: str, value: str, names: list[str], several: bool) -> Finding:
-    """Check the interfaces that the user chose. Of NCCL, prefixes and `name:port` count too."""
-    nccl = variable.startswith("NCCL")
-    wanted = [item.strip().lstrip("=") for item in value.split(",") if item.strip()]
-    if nccl and value.startswith("^"):  # These are excluded: none must exist.
-        wanted = []
-    missing = [
-        each
-        for each in wanted
-        if not (nccl and any(name.startswith(each.partition(":")[0]) for name in names))
-        and each not in names
-    ]
-    hint = f"Unset it or choose from {', '.join(names)}."
-    if missing:
-        return problem(variable, f"{value}: there is no interface {missing[0]}", hint)
-    if several and wanted == ["lo"]:
-        return problem(variable, "lo: other nodes cannot be reached over it", hint)
-    return ok(variable, value)

@@ -1,4 +1,4 @@
-"""Versions of Python, rltrain, its plugins and what they adapt; conflicts of installed packages."""
+"""Versions of Python, rltrain, its plugins and what they adapt; what plugins find wrong."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import platform
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rltrain import __version__
@@ -27,7 +27,7 @@ Installed = Mapping[str, importlib.metadata.Distribution]
 
 
 def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
-    """Report installed versions, whether plugins can use them, and what does not work together.
+    """Report installed versions, whether plugins can use them, and what these find wrong.
 
     A plugin that is not ready is a problem if it is that of the library that the user named.
     """
@@ -38,13 +38,11 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
         for each in reversed(list(importlib.metadata.distributions()))
         if "Name" in each.metadata
     }
-    watched = {"numpy", "gymnasium", "rltrain"}
     plugins = collections.Counter(record.distribution for record in registry.records)
     for record in sorted(registry.records, key=lambda record: record.distribution):
         found = installed.get(canonicalize_name(record.distribution))
         requires = found.requires if found is not None and record.status == "ready" else ()
         needed = adapted(tuple(requires or ()), record.name)
-        watched |= {record.distribution, *(requirement.name for requirement in needed)}
         is_one = plugins[record.distribution] == 1
         if not is_one and record.status == "unmet" and "which is not installed" in record.reason:
             continue  # Such as a tracker that is not used here.
@@ -57,7 +55,6 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
             "in rltrain's clone lets pip find them"
         )
         yield problem("libraries", "No RL library can be used.", hint)
-    yield from _unmet(installed, {canonicalize_name(name) for name in watched})
     for record in registry.records:
         try:
             for text, hint in [pair for each in _checkups(record) for pair in each.findings]:
@@ -113,24 +110,3 @@ def _plugin(
     chosen = library is not None and record.name == library
     text = f"{version} is {record.status}: {reason}"
     return (problem if chosen else warning)(name, text, hint, status=record.status)
-
-
-def _unmet(installed: Installed, watched: set[str]) -> Iterator[Finding]:
-    """Check requirements as `pip check` does, but only those by or on watched packages."""
-    for name, package in installed.items():
-        for text in package.requires or ():
-            try:
-                needed = Requirement(text)
-            except InvalidRequirement:  # Old packages can have these.
-                continue
-            other = canonicalize_name(needed.name)
-            applies = not needed.marker or needed.marker.evaluate({"extra": ""})
-            if not applies or not {name, other} & watched:
-                continue
-            there, wanted = installed.get(other), f"{needed.name}{needed.specifier}"
-            if there and needed.specifier.contains(there.version, prereleases=True):
-                continue
-            state = f"but {there.version} is installed" if there else "which is not installed"
-            hint = f"pip install '{wanted}', or another version of {name}"
-            text = f"{name} {package.version} needs {wanted}, {state}."
-            yield warning("requirement", text, hint)

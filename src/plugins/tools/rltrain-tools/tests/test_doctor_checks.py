@@ -110,19 +110,6 @@ def test_a_plugin_that_cannot_be_asked_is_reported_and_the_others_are_asked(stub
     assert facts(discover(), "torch")
 
 
-def test_unmet_requirements_by_or_on_what_runs_need_are_reported(stub, site):
-    site.install("numpy", version="2.0")
-    extra = ('missing; extra == "x"', "numpy>=1", "not a requirement")
-    site.install("pins", requires=("numpy<2", "absent>=1", *extra))
-    site.install("rltrain-writes", STUB_WRITER, requires=("absent>=1",))
-    site.install("other", requires=("absent",))
-    texts = [finding.text for finding in versions(discover(), None)]
-    assert "pins 1.0 needs numpy<2, but 2.0 is installed." in texts
-    assert "rltrain-writes 1.0 needs absent>=1, which is not installed." in texts
-    assert not [text for text in texts if text.startswith(("other", "pins 1.0 needs absent"))]
-    assert not [text for text in texts if "missing" in text]
-
-
 # Devices
 
 
@@ -255,8 +242,8 @@ def test_one_task_and_an_allocation_without_a_step_start_ranks():
 # The network
 
 
-def looked(environ=None, master=("127.0.0.1", 29500), several=False, hosted=True):
-    return list(network(environ or {}, master, several=several, hosted=hosted))
+def looked(master=("127.0.0.1", 29500), several=False, hosted=True):
+    return list(network(master, several=several, hosted=hosted))
 
 
 @pytest.fixture
@@ -301,26 +288,6 @@ def test_node_0_must_be_the_master(monkeypatch):
 def test_loopback_cannot_be_the_master_of_several_nodes():
     assert named(looked(several=True), "master").level == "warning"
     assert summary(named(looked(), "master")) == ("ok", "127.0.0.1:29500, by lo", "")
-
-
-@pytest.mark.parametrize(
-    ("variable", "value", "level"),
-    [
-        ("GLOO_SOCKET_IFNAME", "lo", "ok"),
-        ("GLOO_SOCKET_IFNAME", "l", "problem"),
-        ("GLOO_SOCKET_IFNAME", "lo,nope0", "problem"),
-        ("NCCL_SOCKET_IFNAME", "l", "ok"),
-        ("NCCL_SOCKET_IFNAME", "=nope0", "problem"),
-        ("NCCL_SOCKET_IFNAME", "^docker0,nope0", "ok"),
-    ],
-)
-def test_interfaces_that_the_user_chose_must_exist(variable, value, level):
-    assert named(looked({variable: value}), variable).level == level
-
-
-def test_loopback_does_not_reach_other_nodes():
-    found = named(looked({"GLOO_SOCKET_IFNAME": "lo"}, several=True), "GLOO_SOCKET_IFNAME")
-    assert found.level == "problem"
 
 
 # Limits
