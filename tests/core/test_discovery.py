@@ -10,7 +10,8 @@ import pytest
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.plugins.installed import Installed
+from rltrain.plugins import registry as plugins_registry
+from rltrain.plugins.installed import version_of
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import (
@@ -74,9 +75,8 @@ def test_what_is_found_is_asked_and_checked_once_in_a_process(site, monkeypatch)
     # A folder in which Python writes __pycache__ has changed, and is looked at again.
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
     looked_up: list[str] = []
-    version = Installed.version
     monkeypatch.setattr(
-        Installed, "version", lambda x, name: looked_up.append(name) or version(x, name)
+        plugins_registry, "version_of", lambda name: looked_up.append(name) or version_of(name)
     )
     assert {"csv", "xml"} <= set(discover().names(WriterSpec))
     assert looked_up.count("library") == 1

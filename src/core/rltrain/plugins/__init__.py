@@ -3,12 +3,11 @@
 What commands use of them is named here; the modules below are the core's own.
 """
 
-from rltrain.plugins.installed import Installed, adapted, given
+from rltrain.plugins.installed import adapted, given
 from rltrain.plugins.manager import exporters, usual_of
 from rltrain.plugins.registry import PluginRecord, Registry, discover
 
 __all__ = [
-    "Installed",
     "PluginRecord",
     "Registry",
     "adapted",

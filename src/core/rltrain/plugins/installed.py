@@ -9,7 +9,8 @@ import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -18,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from rltrain.errors import PluginError, UsageError
+from rltrain.files.reading import changed_at
 from rltrain.hookspecs import DeclarationHooks
 from rltrain.specs import Spec
 
@@ -90,41 +92,30 @@ def is_strict(environ: Mapping[str, str] = os.environ) -> bool:
     return environ.get("RLTRAIN_STRICT", "0") not in ("", "0")
 
 
-def _folders() -> tuple[tuple[str, int], ...]:
-    return tuple((entry, _changed(entry)) for entry in map(os.path.abspath, sys.path))
+Folders = tuple[tuple[str, int], ...]
 
 
-def _changed(entry: str) -> int:
-    try:
-        return os.stat(entry).st_mtime_ns
-    except OSError:
-        return 0
+def folders() -> Folders:
+    """Return the folders of sys.path, and when each has changed, as when something is installed.
 
-
-@dataclass(frozen=True)
-class Installed:
-    """What is installed now, in the folders of sys.path.
-
-    Metadata is read again once a folder has changed, as it does when something is installed there:
-    reading that of hundreds of distributions takes tens of milliseconds, and a process asks often.
+    While they are equal, what was read counts: metadata of hundreds of distributions takes tens of
+    milliseconds, and a process asks often.
     """
+    return tuple((entry, changed_at(Path(entry))) for entry in map(os.path.abspath, sys.path))
 
-    _entries: tuple[tuple[str, int], ...] = field(init=False, default_factory=_folders)
-    """The folders, and when each has changed."""
 
-    def plugins(self) -> list[InstalledPlugin]:
-        """Return every plugin, sorted, so that nodes whose sys.path differs agree."""
-        return list(_plugins(self._entries))
-
-    def version(self, name: str) -> str | None:
-        """Return the version of a distribution, or None if it is not installed."""
-        found = importlib.metadata.distributions(name=name)
-        return next((distribution.version for distribution in found), None)
+def version_of(name: str) -> str | None:
+    """Return the version of a distribution, or None if it is not installed."""
+    found = importlib.metadata.distributions(name=name)
+    return next((distribution.version for distribution in found), None)
 
 
 @functools.cache
-def _plugins(entries: tuple[tuple[str, int], ...]) -> list[InstalledPlugin]:
-    """Return the plugins. Of two distributions of one name, the first on sys.path counts."""
+def installed_plugins(entries: Folders) -> list[InstalledPlugin]:
+    """Return every plugin, sorted, so that nodes whose sys.path differs agree.
+
+    Of two distributions of one name, the first on sys.path counts.
+    """
     found: dict[str, list[InstalledPlugin]] = {}
     for distribution in importlib.metadata.distributions():
         try:
@@ -191,10 +182,10 @@ def without_given(options: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         yield {name: value for name, value in options.items() if name != "plugins"}
 
 
-def given_plugins(installed: Installed) -> list[InstalledPlugin]:
+def given_plugins(entries: Folders) -> list[InstalledPlugin]:
     """Return the plugins that are given, here or by who has started this process."""
     here = {each.name for each in _HERE}
-    return [*_HERE, *(_inherited(name, installed) for name in _named() if name not in here)]
+    return [*_HERE, *(_inherited(name, entries) for name in _named() if name not in here)]
 
 
 def check_travel() -> None:
@@ -213,7 +204,7 @@ def _plugin(name: str, plugin: object | None) -> InstalledPlugin:
 
 
 @functools.lru_cache
-def _inherited(name: str, installed: Installed) -> InstalledPlugin:
+def _inherited(name: str, entries: Folders) -> InstalledPlugin:
     """Return what a module is as a plugin: one object, so that it is asked once."""
     return _plugin(name, None)
 

@@ -15,13 +15,16 @@ from packaging.utils import canonicalize_name
 from rltrain.errors import PluginError, UsageError, in_a_line, suggest
 from rltrain.plugins.installed import (
     NAMELESS,
-    Installed,
+    Folders,
     InstalledPlugin,
     adapted,
     declarations,
+    folders,
     given_plugins,
     hooks_of,
+    installed_plugins,
     is_strict,
+    version_of,
 )
 from rltrain.plugins.ours import how_to_install
 from rltrain.specs import Dialect, Spec
@@ -176,10 +179,11 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
     """
     allowed = environ.get("RLTRAIN_PLUGINS")
     only = None if allowed is None else _spellings(*allowed.split(","))
-    installed = Installed()
-    given = given_plugins(installed)
+    entries = folders()
+    given = given_plugins(entries)
     values = {plugin.point.value for plugin in given}
-    plugins = [each for each in installed.plugins() if each.point.value not in values] + given
+    found = installed_plugins(entries)
+    plugins = [each for each in found if each.point.value not in values] + given
     names = {each.distribution for each in plugins} - {NAMELESS} | {each.name for each in plugins}
     for name in blocked:
         if not _spellings(name) & _spellings(*names):
@@ -187,7 +191,7 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
             raise UsageError(f"--no-plugin {name}: no such plugin.{hint}")
     records = []
     for plugin in sorted(plugins, key=lambda plugin: plugin.name):
-        record = _inspect(plugin, installed, _spellings(*blocked), only)
+        record = _inspect(plugin, entries, _spellings(*blocked), only)
         if is_strict(environ) and record.error is not None:
             raise record.error
         records.append(record)
@@ -195,7 +199,7 @@ def discover(blocked: Sequence[str] = (), environ: Mapping[str, str] = os.enviro
 
 
 def _inspect(
-    plugin: InstalledPlugin, installed: Installed, blocked: set[str], only: set[str] | None
+    plugin: InstalledPlugin, entries: Folders, blocked: set[str], only: set[str] | None
 ) -> PluginRecord:
     """Return the record of one plugin."""
     names = _spellings(plugin.name, plugin.distribution)
@@ -205,7 +209,7 @@ def _inspect(
     if only is not None and plugin.distribution != CORE and not only & names:
         return replace(record, status="blocked", reason="not in RLTRAIN_PLUGINS")
     try:
-        if unmet := _unmet_requirement(plugin.requires, plugin.name, installed):
+        if unmet := _unmet_requirement(plugin.requires, plugin.name, entries):
             return replace(record, status="unmet", reason=unmet)
         specs = declarations(plugin)
     except (Exception, SystemExit, GeneratorExit) as error:
@@ -229,13 +233,13 @@ def _spellings(*names: str) -> set[str]:
 
 
 @functools.lru_cache
-def _unmet_requirement(requires: tuple[str, ...], plugin: str, installed: Installed) -> str:
+def _unmet_requirement(requires: tuple[str, ...], plugin: str, entries: Folders) -> str:
     """Describe the first requirement that is not met, or return ""; read only metadata."""
     plain = [each for each in map(Requirement, requires) if each.marker is None]
     of_core = [each for each in plain if canonicalize_name(each.name) == CORE]
     for requirement in (*of_core, *adapted(requires, plugin)):
         wanted = f"{requirement.name}{requirement.specifier}"
-        version = installed.version(requirement.name)
+        version = version_of(requirement.name)
         if version is None:
             return f"needs {wanted}, which is not installed: pip install '{wanted}'"
         if not requirement.specifier.contains(version, prereleases=True):

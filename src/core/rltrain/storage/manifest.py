@@ -25,7 +25,7 @@ from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten
 from rltrain.files.reading import read_text
 from rltrain.files.secrets import hide, hide_words, without_secrets
-from rltrain.plugins.installed import Installed
+from rltrain.plugins.installed import folders, installed_plugins, version_of
 from rltrain.seeding import STREAMS, SeedPlan
 from rltrain.storage.run_folder import RunFolder
 from rltrain.types import ProcessGroup, World
@@ -40,13 +40,12 @@ def versions() -> Mapping[str, str]:
 
     Cached: what is installed does not change while a process trains.
     """
-    installed = Installed()
-    plugins = installed.plugins()
+    plugins = installed_plugins(folders())
     names = {plugin.distribution for plugin in plugins}
     for text in {text for plugin in plugins for text in plugin.requires}:
         with contextlib.suppress(InvalidRequirement):
             names.add(Requirement(text).name)
-    found = {name: installed.version(name) for name in sorted(names)}
+    found = {name: version_of(name) for name in sorted(names)}
     return {"python": platform.python_version()} | {
         name: version for name, version in found.items() if version
     }
