@@ -88,10 +88,12 @@ class TorchAgent(SessionAgent):
         return Progress(self._unsaved())
 
     def _unsaved(self) -> dict[str, Any]:
-        """Return the schedules and the scaler of mixed precision, by name."""
+        """Return the schedules, the scaler of mixed precision, and the count of gradient steps."""
         parts: dict[str, Any] = {n: x for n, x in vars(self).items() if isinstance(x, LRScheduler)}
         if self.scaler.is_enabled():
             parts["scaler"] = self.scaler
+        if {"policy_delay", "target_update_interval"} & vars(self.cfg).keys():
+            parts["updates"] = UpdateCounter(self)  # skrl starts to count in `init`.
         return parts
 
     def read(self, path: Path, trusted: bool) -> Mapping[str, Any]:

@@ -21,7 +21,7 @@ from skrl.resources.noises.torch import Noise
 
 from rltrain.types import ProcessGroup
 from rltrain_skrl.run import algorithms
-from rltrain_skrl.run.torch.agents import TorchAgent, UpdateCounter
+from rltrain_skrl.run.torch.agents import TorchAgent
 from rltrain_skrl.run.torch.memory import ReplayMemory, RolloutMemory
 from rltrain_torch.gradients import synchronize
 
@@ -84,13 +84,6 @@ class _OffPolicy(algorithms.OffPolicy, TorchAgent):
         return torch.as_tensor(array, device=device)
 
 
-class _Counting(_OffPolicy):
-    """An agent that makes some updates in every n-th step only: skrl starts to count in `init`."""
-
-    def _unsaved(self) -> dict[str, Any]:
-        return {**super()._unsaved(), "updates": UpdateCounter(self)}
-
-
 class EntropyCoefficient(torch.nn.Module):
     """SAC's coefficient as a module, to be broadcast and saved: skrl does neither.
 
@@ -139,7 +132,7 @@ class SessionSAC(algorithms.Sac, _OffPolicy, SAC):
             self._entropy_coefficient = torch.exp(self.log_entropy_coefficient.detach())
 
 
-class SessionTD3(algorithms.ActionNoise, _Counting, TD3):
+class SessionTD3(algorithms.ActionNoise, _OffPolicy, TD3):
     """TD3 of the session."""
 
 
@@ -147,9 +140,9 @@ class SessionDDPG(algorithms.Ddpg, _OffPolicy, DDPG):
     """DDPG of the session."""
 
 
-class SessionDQN(algorithms.QNetwork, _Counting, DQN):
+class SessionDQN(algorithms.QNetwork, _OffPolicy, DQN):
     """DQN of the session."""
 
 
-class SessionDDQN(algorithms.QNetwork, _Counting, DDQN):
+class SessionDDQN(algorithms.QNetwork, _OffPolicy, DDQN):
     """DDQN of the session."""
