@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import socket
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,7 +57,6 @@ class Size:
     ranks: int
     environments: int
     """Of a rank."""
-    runs: tuple[Run, ...]
     fps: tuple[float, ...]
     """Frames a second of all ranks together, run by run: medians over iterations."""
     times: tuple[RankTime, ...]
@@ -96,7 +93,6 @@ def sizes_of(runs: Sequence[Run]) -> list[Size]:
         Size(
             ranks=ranks,
             environments=same[0].metrics.started.num_envs,
-            runs=tuple(same),
             fps=tuple(frames_a_second(run.scalars) for run in same),
             times=tuple(mean_times([rank_times(run.scalars) for run in same])),
         )
@@ -114,7 +110,7 @@ def table(sizes: Sequence[Size]) -> list[str]:
             f"{size.mean(phase) / whole:.0%}" if whole else "-"
             for phase in ("waiting", "communication")
         ]
-        row = [str(size.ranks), f"{size.environments:,} a rank", str(len(size.runs))]
+        row = [str(size.ranks), f"{size.environments:,} a rank", str(len(size.fps))]
         rows.append([*row, spread(size.fps), f"{_efficiency(size, sizes[0]):.0%}", *shares])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, ["-" * (width - 1) + ":" for width in widths])
@@ -130,24 +126,7 @@ def _efficiency(size: Size, base: Size) -> float:
 
 def reasons(sizes: Sequence[Size]) -> list[str]:
     """Return sentences for each number of ranks but the smallest."""
-    lines = [_reason(size, sizes[0]) for size in sizes[1:]]
-    here, cores = socket.gethostname(), len(os.sched_getaffinity(0))
-    crowded = [
-        str(size.ranks)
-        for size in sizes
-        if size.ranks > cores
-        and all(
-            run.manifest.get("host") == here and run.metrics.started.num_nodes == 1
-            for run in size.runs
-        )
-    ]
-    if crowded:
-        lines.append(
-            f"This machine has {cores} cores for {' and '.join(crowded)} ranks: they take turns, "
-            "so all phases take longer, and a rank that is without a core in a collective counts "
-            "as communication. More ranks than cores cannot be faster."
-        )
-    return lines
+    return [_reason(size, sizes[0]) for size in sizes[1:]]
 
 
 def _reason(size: Size, base: Size) -> str:
