@@ -458,9 +458,8 @@ class CommandSpec(Spec):
     kind = "command"
     requires = ("add_arguments", "run")
 
-    takes: Literal["rest", "options", "run"] = "rest"
-    """The words that it reads itself: the rest after `--`; options such as `env.KEY=VALUE`; or all
-    those of a run, which are not the command's own flags."""
+    takes: Literal["rest", "options"] = "rest"
+    """The words that it reads itself: the rest after `--`, or options such as `env.KEY=VALUE`."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch("[a-z-]+", self.name):

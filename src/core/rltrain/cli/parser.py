@@ -45,8 +45,6 @@ def parse(
     parser = make_parser(loaded, name)
     words = [_dashed(word) for word in words]
     arguments, unknown = parser.parse_known_args(parser.typed(words))
-    if takes == "run":
-        return arguments, unknown
     if unknown:
         from rltrain.nodes.telling import telling_others
 
@@ -81,7 +79,7 @@ class Parser(argparse.ArgumentParser):
 
     def typed(self, words: list[str]) -> list[str]:
         """Return the words with switches as they are typed here: other tools give them a value."""
-        switches = self._switches()
+        switches = {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
         found: list[str] = []
         for word in words:
             name, equals, value = word.partition("=")
@@ -94,9 +92,6 @@ class Parser(argparse.ArgumentParser):
             else:
                 found.append(word)
         return found
-
-    def _switches(self) -> set[str]:
-        return {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
 
     def refuse(self, unknown: list[str], spec: CommandSpec) -> None:
         """Refuse the first unknown flag, or else the first unknown word."""

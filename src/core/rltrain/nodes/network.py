@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import ipaddress
 import socket
-import struct
 from collections.abc import Mapping, MutableMapping
-from pathlib import Path
 
 from rltrain.ranks.folders import shared_folder
 from rltrain.ranks.machine import address_towards, own_address
 from rltrain.types import World
-
-_SIOCGIFADDR = 0x8915
-"""Linux's ioctl for an interface's IPv4 address; see netdevice(7)."""
 
 NCCL_FALLBACKS: tuple[Mapping[str, str], ...] = (
     {"NCCL_P2P_DISABLE": "1"},
@@ -50,16 +43,15 @@ def reachable_address(host: str, num_nodes: int) -> str | None:
     return own
 
 
-def interfaces() -> dict[str, str | None]:
-    """Return the IPv4 address of each interface by its name; None if it has none."""
-    found: dict[str, str | None] = {}
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        for _, name in socket.if_nameindex():
-            found[name], request = None, struct.pack("256s", name.encode()[:15])
-            with contextlib.suppress(OSError):
-                answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, request)
-                found[name] = socket.inet_ntoa(answer[20:24])
-    return found
+def interfaces() -> dict[str, list[str]]:
+    """Return the IP addresses of each interface by its name."""
+    import psutil
+
+    ip = (socket.AF_INET, socket.AF_INET6)
+    return {
+        name: [each.address.partition("%")[0] for each in found if each.family in ip]
+        for name, found in psutil.net_if_addrs().items()
+    }
 
 
 def interface_towards(host: str, num_nodes: int = 1) -> str | None:
@@ -68,14 +60,8 @@ def interface_towards(host: str, num_nodes: int = 1) -> str | None:
     `host` is where all of them meet, `num_nodes` the number of machines.
     """
     address = reachable_address(host, num_nodes)
-    if address is None:
-        return None
-    if ":" in address:  # Linux's table has the columns address, index, ..., name.
-        wanted, table = ipaddress.ip_address(address).packed.hex(), Path("/proc/net/if_inet6")
-        lines = table.read_text().splitlines() if table.exists() else []
-        return next((line.split()[5] for line in lines if line.startswith(wanted)), None)
-    found = next((name for name, each in interfaces().items() if each == address), None)
-    return found or ("lo" if address.startswith("127.") else None)
+    found = next((name for name, own in interfaces().items() if address in own), None)
+    return found or ("lo" if address is not None and address.startswith("127.") else None)
 
 
 def choose_nccl_interface(environ: MutableMapping[str, str], world: World, host: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rltrain.errors import UsageError, suggest
@@ -108,7 +108,9 @@ def override_agent(
         if key.startswith("+"):
             set_dotted(options, key[1:], value)
             continue
-        declared = {*library.schema.also, *ignored, *_known(options, library)}
+        sections = library.schema.keys(options).items()
+        taken = (f"{section}.{name}".lstrip(".") for section, x in sections for name in x.known)
+        declared = {*library.schema.also, *ignored, *taken}
         if key not in declared and get_dotted(options, key) is MISSING:
             known = {name for name, _ in flatten(options)} | declared
             raise UsageError(
@@ -128,12 +130,6 @@ def override_agent(
     check_choices(options, library, schema.choices(options), added)
     typed = {key.removeprefix("+") for key, _ in flatten(overrides)}
     return [*unknown, *without_effect(options, ignored, typed)]
-
-
-def _known(options: Mapping[str, Any], library: LibrarySpec) -> Iterator[str]:
-    """Yield the dotted keys that the library takes."""
-    for section, keys in library.schema.keys(options).items():
-        yield from (f"{section}.{key}".lstrip(".") for key in keys.known)
 
 
 def resolve_env(task: TaskInfo, overrides: Mapping[str, Any]) -> dict[str, Any]:

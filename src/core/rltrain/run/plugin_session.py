@@ -251,7 +251,7 @@ class TrainingSession(PluginSession):
             self._limit = f"--target-return {self.config.target_return:g}"
         elif limit and not self._asked_code:
             self._limit = f"agent.{limit}={get_dotted(self.config.agent, limit, None)}"
-        run_dir, code = str(self.run_folder.path), self._exit_code
+        run_dir, code = str(self.run_folder.path), self._asked_code or self._output.exit_code
         return self.recorder.progress.result(run_dir, self._saved, solved, self._limit, code)
 
     @property
@@ -259,7 +259,3 @@ class TrainingSession(PluginSession):
         """The exit status of a run that is asked to end; not that of one in its last iteration."""
         asks = self.should_stop and not self.recorder.solved
         return self.recorder.requests.exit_code if asks else 0
-
-    @property
-    def _exit_code(self) -> int:
-        return self._asked_code or self._output.exit_code

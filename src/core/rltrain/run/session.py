@@ -71,7 +71,7 @@ class RankSession(TrainingSession):
             self._shutdown(error)
             self.pulse.phase("ended")
         # Writers may have had something left to write.
-        return dataclasses.replace(result, exit_code=self._exit_code)
+        return dataclasses.replace(result, exit_code=self._asked_code or self._output.exit_code)
 
     def _agree(self, found: Checkpoint | None) -> Agreement:
         """Check that all ranks run the same, apply rank 0's decisions, and read the checkpoint."""

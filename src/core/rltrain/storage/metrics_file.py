@@ -131,7 +131,9 @@ def _read_lines(run: Path, lines: Iterable[dict[str, Any]]) -> RunMetrics:
     later = 0.0
     for line in lines:
         if line["record"] == "started":
-            started = _read_started(line)
+            given = {each.name: line[each.name] for each in fields(Started)}
+            time = datetime.datetime.fromisoformat(line["time"])
+            started = Started(**{**given, "time": time})
             first = first or started
             ended, later = None, (started.time - first.time).total_seconds()
             continue
@@ -171,11 +173,6 @@ def _line(record: Record, run: Path) -> dict[str, Any]:
     for name, value in dataclasses.asdict(record).items():
         line[_KEYS.get(name, name)] = os.path.relpath(value, run) if name == "path" else value
     return line
-
-
-def _read_started(line: Mapping[str, Any]) -> Started:
-    given = {each.name: line[each.name] for each in fields(Started)}
-    return Started(**given | {"time": datetime.datetime.fromisoformat(line["time"])})
 
 
 def _read(line: Mapping[str, Any], run: Path, later: float) -> Any:

@@ -127,18 +127,16 @@ class FakeWorld:
     def _run(self, function: Callable[[FakeGroup], T], on_torch: bool) -> list[T]:
         if not _ONE_AT_A_TIME.acquire(blocking=False):
             raise RuntimeError("A fake world is running in this process: only one can at a time.")
-        try:
-            with contextlib.ExitStack() as stack:
-                if on_torch:
-                    from rltrain.testing.fake import torch_group
+        with contextlib.ExitStack() as stack:
+            stack.callback(_ONE_AT_A_TIME.release)
+            if on_torch:
+                from rltrain.testing.fake import torch_group
 
-                    stack.enter_context(torch_group.rank_threads())
-                    function = torch_group.with_default_group(function)
-                run = FakeRun(self._worlds, self._faults, self._rank_local)
-                self.trace, self.errors = run.trace, run.errors
-                return run.run(function)
-        finally:
-            _ONE_AT_A_TIME.release()
+                stack.enter_context(torch_group.rank_threads())
+                function = torch_group.with_default_group(function)
+            run = FakeRun(self._worlds, self._faults, self._rank_local)
+            self.trace, self.errors = run.trace, run.errors
+            return run.run(function)
 
 
 def _worlds(world_size: int, num_nodes: int) -> list[World]:

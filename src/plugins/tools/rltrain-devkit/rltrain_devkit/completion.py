@@ -7,7 +7,7 @@ import contextlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from rltrain.commands import add_flags, command_of, commands, make_parser
+from rltrain.commands import command_of, commands, make_parser
 from rltrain.errors import RltrainError, UsageError
 from rltrain.options import RunOptions
 from rltrain.plugins import discover
@@ -59,8 +59,6 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         return parser
     name, loaded, _ = command_of(list(words[:1]))
     parser = make_parser(loaded, name)
-    if loaded.spec.takes == "run":
-        add_flags(parser)
     if loaded.spec.name == "train" and list(words) in ([], [name]):
         first = parser.add_argument("task", nargs="?")
         if not words:

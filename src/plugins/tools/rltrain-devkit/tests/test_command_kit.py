@@ -21,7 +21,11 @@ WRONG = {
         "test_its_help_is_light_and_whole",
     ),
     "formats percent signs": ('"folder of runs (logs)"', '"100%d"', "test_help_ends_with_0"),
-    "takes any flag": ("summary=", 'takes="run", summary=', "test_an_unknown_flag_is_refused"),
+    "takes any flag": (
+        "parser.add_argument(",
+        'parser.add_argument("any", nargs="...", help="any"); parser.add_argument(',
+        "test_an_unknown_flag_is_refused",
+    ),
     "returns 3": ("return 0", "return 3", "test_it_works"),
     "has tracebacks": ("raise UsageError(", "raise KeyError(", "test_a_mistake_is_refused"),
     "names no input": ('f"--log-root {arguments.log_root}: ', 'f"', "test_a_mistake_is_refused"),

@@ -15,7 +15,7 @@ def network(master: tuple[str, int], *, several: bool, hosted: bool) -> Iterator
     With `several` nodes, others must reach it, too. If `hosted`, a launcher here will listen there.
     """
     addresses = interfaces()
-    text = ", ".join(f"{name} {address or 'no IPv4'}" for name, address in addresses.items())
+    text = ", ".join(f"{name} {' '.join(own) or 'no IP'}" for name, own in addresses.items())
     yield ok("interfaces", text, interfaces=addresses)
     yield from _master(*master, several, hosted)
 
