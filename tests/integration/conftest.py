@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from helpers import living, wait_for
 
 sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
+
+from slurm_cluster import missing, slurm
 
 TIMEOUT = 150
 
@@ -260,6 +263,23 @@ def command(tmp_path):
     yield command
     del os.environ["PROBE_FOLDER"]
     command.end()
+
+
+@pytest.fixture
+def temporary():
+    """A folder of its own for temporary files; pytest's has too long a path for sockets."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """The variables with which SLURM's commands find a cluster of two nodes."""
+    why = missing()
+    if why is not None:
+        pytest.skip(why)
+    with slurm(tmp_path_factory.mktemp("slurm")) as environ:
+        yield environ
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
 from pathlib import Path
 
@@ -172,13 +171,6 @@ def test_what_cleans_up_after_ranks_outlives_a_schedulers_signal(command, librar
     os.kill(tracker, signal.SIGUSR2)  # As it is sent to all processes of a job.
     time.sleep(0.5)
     assert tracker in command.members(process)
-
-
-@pytest.fixture
-def temporary():
-    """A folder of its own for temporary files; pytest's has too long a path for sockets."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield folder
 
 
 def words(pid):

@@ -11,22 +11,11 @@ import time
 import pytest
 import torch
 from helpers import wait_for
-from slurm_cluster import missing, slurm
 
 pytestmark = pytest.mark.slow
 
 RUN = ("--library", "rsl_rl", "--distributed", "--num-envs", "32", "--max-iterations", "2")
 TASK_PER_NODE = ("srun", "--nodes=2", "--ntasks=2", "--ntasks-per-node=1", "--time=5")
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    """The variables with which SLURM's commands find it."""
-    why = missing()
-    if why is not None:
-        pytest.skip(why)
-    with slurm(tmp_path_factory.mktemp("slurm")) as environ:
-        yield environ
 
 
 def manifest(command) -> dict:
