@@ -2,28 +2,24 @@
 
     python benchmarks/startup.py
     python benchmarks/startup.py --library rsl_rl --ranks 2 4 8 --rounds 5
-    python benchmarks/startup.py --library rsl_rl --ranks 2 --trace startup.json
 
 "native" is the library's own runner and agent, started by torchrun (see `alone.py`); "rltrain" is
 the command. Both train the embedded cart-pole on the CPU, with gloo; they take turns, round after
 round. The memory is that of all processes at the end of the first iteration, with shared pages
-counted once. `--trace` starts rltrain once, and writes what its processes import, and when, to a
-file that https://ui.perfetto.dev opens.
+counted once.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
-import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,7 +67,7 @@ def command(way: str, library: str, ranks: int, folder: str) -> list[str]:
     return [sys.executable, "-m", "rltrain", *words, *place]
 
 
-def begin(way: str, library: str, ranks: int, variables: Mapping[str, str] = os.environ) -> Start:
+def begin(way: str, library: str, ranks: int) -> Start:
     """Start once.
 
     Raises:
@@ -86,7 +82,6 @@ def begin(way: str, library: str, ranks: int, variables: Mapping[str, str] = os.
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            env=dict(variables),
             start_new_session=True,
         )
         assert process.stdout is not None
@@ -119,29 +114,6 @@ def memory_of(process: int) -> float:
     return total / 1024
 
 
-def traced(library: str, ranks: int, file: Path) -> None:
-    """Start rltrain once, and write what its processes import."""
-    with tempfile.TemporaryDirectory() as folder:
-        shutil.copy(Path(__file__).with_name("imports_traced.py"), f"{folder}/sitecustomize.py")
-        paths = filter(None, [folder, os.environ.get("PYTHONPATH")])
-        variables = {"PYTHONPATH": os.pathsep.join(paths), "STARTUP_TRACE": folder}
-        seconds = begin("rltrain", library, ranks, {**os.environ, **variables}).seconds
-        events = [
-            json.loads(line)
-            for path in sorted(Path(folder).glob("*.jsonl"))
-            for line in path.read_text().splitlines()
-        ]
-    file.write_text(json.dumps({"traceEvents": events}))
-    print(f"{seconds:.1f} s, traced; the imports that take longest, one after the other:\n")
-    origin = min(event["ts"] for event in events if "ts" in event)
-    print("| process | begins (s) | what | takes (s) |\n|---|---|---|---|")
-    for event in sorted((each for each in events if "ts" in each), key=lambda each: each["ts"]):
-        if event.get("dur", 1e9) > 2e5:
-            took = f"{event['dur'] / 1e6:.2f}" if "dur" in event else ""
-            begins = f"{(event['ts'] - origin) / 1e6:.2f}"
-            print(f"| {event['pid']} | {begins} | {event['name']} | {took} |")
-
-
 def shown(starts: Sequence[Start], natives: Sequence[Start]) -> list[str]:
     """Return the cells of one way."""
     seconds, whole, memory = zip(*starts, strict=True)
@@ -161,13 +133,10 @@ def main() -> None:
     parser.add_argument("--library", nargs="+", default=LIBRARIES)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--trace", type=Path)
     parser.add_argument("--rank", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.rank:
         return native_rank(*given.rank)
-    if given.trace:
-        return traced(given.library[0], given.ranks[0], given.trace)
     print(f"{NUM_ENVS} environments a rank, {os.cpu_count()} cores; seconds from Enter\n")
     print("| library | ranks | way | first iteration | end | memory (MiB) | to native | memory |")
     print(f"|{'---|' * 8}", flush=True)
