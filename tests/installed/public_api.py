@@ -1,8 +1,8 @@
-"""The public API: names, arguments, fields, as they are now and as they were last released.
+"""The public API: names, arguments, fields.
 
     python tests/installed/public_api.py
 
-writes what is there now. A release does so, and nothing else: see docs/stability.md.
+writes them to `public_api.txt`, so that who reads a change sees what it does to plugins.
 """
 
 from __future__ import annotations
@@ -15,13 +15,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from rltrain.hookspecs import DeclarationHooks, RunHooks
 from rltrain.specs import KINDS
 
-__all__ = ["RELEASED", "Api", "breaks", "current", "read", "written"]
+__all__ = ["FILE", "current", "written"]
 
 ROOT = Path(__file__).parents[2]
-RELEASED = Path(__file__).with_name("public_api.txt")
+FILE = Path(__file__).with_name("public_api.txt")
 PAGES = ROOT / "docs/reference"
 MODULES = re.findall(r"^\| \[?`([\w.]+)`", (PAGES / "public-api.md").read_text(), re.MULTILINE)
 SHOWN = {
@@ -36,11 +35,6 @@ SHOWN = {
 Api = Mapping[str, list[str] | None]
 """By dotted name, what it takes: "x", or "x=VALUE" where it has a default; None if it cannot be
 called. Of a class, what its constructor takes."""
-
-_OF_RUNS = ("rltrain.options.RunOptions", "rltrain.config.")
-"""What a run does by default may change."""
-
-_HOOKS = tuple(f"{each.__module__}.{each.__qualname__}." for each in (DeclarationHooks, RunHooks))
 
 
 def current() -> dict[str, list[str] | None]:
@@ -104,45 +98,6 @@ def _shown(default: Any) -> str:
     return re.sub(r"\s+", "", repr(default)) if simple else "..."
 
 
-def breaks(released: Api, now: Api) -> Iterator[str]:
-    """Yield what would break a plugin that was written for the released API, and what to do."""
-    for name, took in released.items():
-        if name not in now:
-            if not name.startswith("a "):
-                yield f"{name}: is gone. Keep it for a release, with a DeprecationWarning."
-            continue
-        if took is not None:
-            for wrong in _changes(name, took, now[name] or []):
-                yield f"{name}: {wrong}"
-    for name in now.keys() - released.keys():
-        if name.startswith("a "):
-            yield f"{name}: and did not before. Give the hook a default."
-
-
-def _changes(name: str, took: list[str], takes: list[str]) -> Iterator[str]:
-    """Yield how callers, or implementers of a hook, would break."""
-    names = {each.partition("=")[0]: each for each in takes}
-    for argument, has_default, value in (each.partition("=") for each in took):
-        now, defaults, new = names.get(argument, "").partition("=")
-        shown = argument.strip("-")
-        if not now:
-            yield f"takes no {shown} any more. Keep it for a release, with a warning."
-        elif has_default and not defaults:
-            yield f"now needs {shown}. Give it a default."
-        elif value != new and has_default and not name.startswith(_OF_RUNS):
-            yield f"{shown} was {value} by default, and is {new}. Callers rely on it."
-    if name.startswith(_HOOKS):
-        return  # An implementation may leave out arguments.
-    known = {each.partition("=")[0] for each in took}
-    for argument, each in names.items():
-        if argument not in known and "=" not in each and not each.startswith("*"):
-            yield f"now needs {argument.strip('-')}. Give it a default."
-    by_place = [each for each in names if not each.startswith("-")]
-    before = [each for each in (x.partition("=")[0] for x in took) if each in by_place]
-    if before != by_place[: len(before)]:
-        yield "its arguments stand in another order. New ones come last."
-
-
 def written(api: Api) -> str:
     """Return an API as text, a line for each name."""
     return "".join(
@@ -151,12 +106,6 @@ def written(api: Api) -> str:
     )
 
 
-def read(text: str) -> dict[str, list[str] | None]:
-    """Return the API that `written` has turned into text."""
-    lines = (line.removesuffix(")").partition("(") for line in text.splitlines())
-    return {name: args.split(", ") * bool(args) if call else None for name, call, args in lines}
-
-
 if __name__ == "__main__":
-    RELEASED.write_text(written(current()))
-    print(f"{RELEASED.relative_to(ROOT)}: {len(current())} names")
+    FILE.write_text(written(current()))
+    print(f"{FILE.relative_to(ROOT)}: {len(current())} names")
