@@ -33,7 +33,6 @@ from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
 from rltrain.placement.cluster import find_cluster
 from rltrain.plugins.registry import Registry
-from rltrain.specs import ClusterSpec
 from rltrain.types import World
 
 NODES = [
@@ -185,22 +184,6 @@ def test_a_node_that_is_alone_is_not_found(environ):
 
 
 @pytest.mark.parametrize(
-    "environ",
-    [
-        {**PAI_DLC, "RANK": "one"},
-        {**TRAIN_JOB, "PET_NODE_RANK": "a"},
-        without(SKYPILOT, "SKYPILOT_NODE_RANK"),
-        without(JAX_JOB, "PROCESS_ID"),
-        without(AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX"),
-        {"JOB_COMPLETION_INDEX": "one"},
-    ],
-)
-def test_variables_that_are_no_numbers_are_shown(environ):
-    with pytest.raises(UsageError, match="are not valid rank numbers"):
-        found(environ)
-
-
-@pytest.mark.parametrize(
     ("environ", "message"),
     [
         (
@@ -235,12 +218,3 @@ def test_incomplete_or_contradictory_variables_are_shown(environ, message):
 )
 def test_the_innermost_of_several_is_right(environ, name):
     assert found(environ)[0].name == name
-
-
-def test_every_cluster_shows_its_variables_and_is_light():
-    specs = REGISTRY.all(ClusterSpec)
-    assert len(specs) == len({spec.name for spec in specs}) >= 10
-    for spec in specs:
-        assert spec.variables
-        assert spec.summary
-        assert spec.find({}) is None

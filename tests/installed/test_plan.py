@@ -1,30 +1,15 @@
-"""The plan of a run with the real plugins: what jax lacks, and what libraries refuse."""
+"""The plan of a run with the real plugins: what jax lacks; `shards/refused.py` has libraries'."""
 
 from __future__ import annotations
 
 import pytest
-import torch
+from cluster_variables import SKRL
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
 from rltrain.types import World
 
-TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-
 JAX = {"library": "skrl", "framework": "jax", "device": "cpu"}
-
-
-SKRL = {"JAX_RANK": "1", "JAX_LOCAL_RANK": "1", "JAX_WORLD_SIZE": "2"}
-
-
-SLURM = {
-    "SLURM_JOB_ID": "12",
-    "SLURM_STEP_NODELIST": "n1",
-    "SLURM_NTASKS": "2",
-    "SLURM_PROCID": "1",
-    "SLURM_LOCALID": "1",
-    "SLURM_STEP_TASKS_PER_NODE": "2",
-}
 
 
 @pytest.fixture
@@ -45,16 +30,14 @@ def test_jax_has_its_own_defaults(jax_plan):
     assert (made.config.master_addr, made.config.master_port) == ("::1", 5)
 
 
-@pytest.mark.parametrize("variables", [TORCHRUN, SKRL, SLURM])
-def test_ranks_of_jax_are_joined(jax_plan, variables):
-    assert jax_plan(variables).world == World(1, 1, 0, 2, 2, 1, "cpu")
+def test_ranks_of_jax_are_joined(jax_plan):
+    assert jax_plan(SKRL).world == World(1, 1, 0, 2, 2, 1, "cpu")
 
 
-@pytest.mark.parametrize("variables", [TORCHRUN, SKRL, SLURM])
-def test_started_ranks_without_distributed_are_refused(jax_plan, variables):
+def test_started_ranks_without_distributed_are_refused(jax_plan):
     with pytest.raises(UsageError, match=r"\(.*=.*\) started 2 ranks, but --distributed was not"):
-        jax_plan(variables, distributed=None)
-    alone = jax_plan(variables, distributed=None, cluster="none")
+        jax_plan(SKRL, distributed=None)
+    alone = jax_plan(SKRL, distributed=None, cluster="none")
     assert alone.world == World(device="cpu")
 
 
@@ -91,40 +74,6 @@ def test_on_one_node_every_launcher_has_restarts(jax_plan):
 def test_without_its_plugin_jax_says_what_to_install(jax_plan):
     with pytest.raises(UsageError, match=r"pip install 'rltrain-jax\[library\]'"):
         jax_plan({}, no_plugins=["jax"])
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"library": "rsl_rl", "task": "CartPole-v1"}, "CartPoleContinuous-v1"),
-        ({"library": "rl_games", "framework": "jax"}, "rl_games runs on torch only"),
-        ({"library": "rl_gamse"}, "Did you mean 'rl_games'?"),
-        ({"task": "rltrain/CartPole-v2"}, "Did you mean 'rltrain/CartPole-v1'?"),
-    ],
-)
-def test_real_combinations_that_cannot_work_are_refused(options, message):
-    with pytest.raises(UsageError) as caught:
-        make_plan({"device": "cpu", **options}, {})
-    assert message in str(caught.value)
-
-
-def test_a_checkpoint_of_another_library_names_that_library(tmp_path):
-    path = tmp_path / "agent.pt"
-    torch.save({"policy": {}, "value": {}, "optimizer": {}}, path)
-    with pytest.raises(UsageError, match=r"It looks like one of skrl: try --library skrl\."):
-        make_plan({"library": "rsl_rl", "device": "cpu", "checkpoint": str(path)}, {})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"grad_sync": "flat"}, r"--grad-sync flat: works with torch, not numpy\."),
-        ({"backend": "gloo"}, "--backend gloo: does not run numpy"),
-    ],
-)
-def test_parts_of_another_framework_are_refused(stub, options, message):
-    with pytest.raises(UsageError, match=message):
-        make_plan({**stub.OPTIONS, **options}, {})
 
 
 def test_the_installed_writers_are_the_default(stub):
