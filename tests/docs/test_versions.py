@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec
@@ -20,6 +21,12 @@ MAKEFILE = (ROOT / "Makefile").read_text()
 PACKAGES = {"rl_games": "rl-games", "rsl_rl": "rsl-rl-lib"}
 """Of libraries whose package has another name."""
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
+USED = ("library", "jax", "completion", "evaluate", "report", "export", "video")
+"""The extras of users whose ranges are tested, all but `viewer`."""
+ELSEWHERE = {"isaaclab", "mjlab"}
+"""What has version sets of its own."""
+NOT_OLDEST = {"envpool", "mlflow-skinny"}
+"""What does not fit into the oldest set: its own oldest is in the tested set."""
 
 
 def rows(page, head):
@@ -34,24 +41,47 @@ def pythons():
     return dict(re.findall(r"^python-(\S+) := (\S+)$", MAKEFILE, re.MULTILINE))
 
 
-def pinned(name, package):
-    text = (ROOT / "constraints" / f"{name}.txt").read_text()
-    pins = dict(line.split("==") for line in text.splitlines() if "==" in line)
-    return {canonicalize_name(key): value for key, value in pins.items()}[package]
+def pinned(name):
+    """Return the versions of a set's packages."""
+    lines = (ROOT / "constraints" / f"{name}.txt").read_text().splitlines()
+    pins = (line.split("==") for line in lines if "==" in line)
+    return {canonicalize_name(package): version for package, version in pins}
 
 
-def ranges():
-    """Return the ranges of packages, each as its own plugin declares it first."""
-    found = {}
-    projects = [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/**/pyproject.toml"))]
-    for path in projects:
+def declared():
+    """Return what the core requires, and plugins and the libraries that they adapt."""
+    found = []
+    for path in [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/**/pyproject.toml"))]:
         project = tomllib.loads(path.read_text())["project"]
-        extras = project.get("optional-dependencies", {})
-        for text in [*project["dependencies"], *extras.get("library", []), *extras.get("jax", [])]:
-            each = Requirement(text)
-            if each.specifier:
-                found.setdefault(each.name, set()).add(frozenset(map(str, each.specifier)))
-    return found
+        found += project["dependencies"]
+        for extra in USED:
+            found += project.get("optional-dependencies", {}).get(extra, [])
+    requirements = {str(each): each for each in map(Requirement, found)}
+    return [each for each in requirements.values() if not each.name.startswith("rltrain")]
+
+
+def ranges(package):
+    """Return all ranges of a package."""
+    return {frozenset(map(str, each.specifier)) for each in declared() if each.name == package}
+
+
+REQUIREMENTS = [each for each in declared() if each.name not in ELSEWHERE]
+
+
+@pytest.mark.parametrize("requirement", REQUIREMENTS, ids=str)
+def test_version_sets_hold_both_ends_of_every_range(requirement):
+    """Of two ranges of one package, the wider one counts."""
+    package = canonicalize_name(requirement.name)
+    lowest = min(
+        Version(specifier.version)
+        for each in REQUIREMENTS
+        for specifier in each.specifier
+        if each.name == requirement.name and specifier.operator == ">="
+    )
+    oldest = pinned("tested" if requirement.name in NOT_OLDEST else "oldest")[package]
+    assert Version(oldest).release[: len(lowest.release)] == lowest.release
+    for name in ("tested", "newest"):
+        assert requirement.specifier.contains(pinned(name)[package]), name
 
 
 @pytest.mark.parametrize(
@@ -65,8 +95,8 @@ def test_ranges_and_their_ends_are_those_that_are_tested(row):
         assert ends == [pythons()["oldest"], pythons()["newest"]]
         return
     package = PACKAGES.get(name, name)
-    assert frozenset(said.split(",")) in ranges()[package]
-    assert ends == [pinned(end, package) for end in ("oldest", "newest")]
+    assert frozenset(said.split(",")) in ranges(package)
+    assert ends == [pinned(end)[package] for end in ("oldest", "newest")]
 
 
 def test_the_sets_are_those_of_the_makefile():
@@ -83,7 +113,7 @@ def test_the_sets_are_those_of_the_makefile():
 
 def test_the_pins_of_others_are_those_of_their_sets():
     said = re.findall(r"takes (?:rsl_rl )?([\d.]+\d)", VERSIONS)
-    assert said == [pinned(name, "rsl-rl-lib") for name in ("isaaclab-3", "mjlab")]
+    assert said == [pinned(name)["rsl-rl-lib"] for name in ("isaaclab-3", "mjlab")]
 
 
 @pytest.mark.parametrize(
@@ -92,7 +122,7 @@ def test_the_pins_of_others_are_those_of_their_sets():
 def test_the_readme_has_what_libraries_declare(row):
     (name, said), algorithms, _, gloo, _, jax = row[0].split(), *row[1:]
     spec = discover().get(LibrarySpec, name)
-    assert frozenset(said.split(",")) in ranges()[PACKAGES.get(name, name)]
+    assert frozenset(said.split(",")) in ranges(PACKAGES.get(name, name))
     words = set(re.findall(r"\w+", algorithms.lower()))
     assert words >= set(spec.algorithms)
     of_others = {each for other in LIBRARIES for each in known_algorithms(other)}
