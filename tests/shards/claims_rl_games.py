@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from claim import Claim
-from shard_envs import BESIDE, CAMERA, MULTI_DISCRETE, WithCritic, WithImages, WithTwoChoices
+from shard_envs import BESIDE, CAMERA, task
 
 __all__ = ["RL_GAMES"]
 
@@ -129,16 +129,14 @@ RL_GAMES = (
     ),
     PPO(
         features="multi-discrete actions",
-        task=MULTI_DISCRETE,
-        env={},
-        make_env=WithTwoChoices,
+        **task(actions="multi-discrete"),
         agent=FOUR,
         mini_batches=4,
     ),
     PPO(
         features="images of floats, normalized by pixel",
         agent={**FOUR, **IMAGES},
-        make_env=WithImages,
+        **task("images of floats"),
         mini_batches=4,
     ),
     PPO(
@@ -160,13 +158,13 @@ RL_GAMES = (
     PPO(
         features="asymmetric critic (central_value_config) with its own normalizer",
         agent={**FOUR, **critic()},
-        make_env=WithCritic,
+        **task("policy and critic"),
         mini_batches=4,
     ),
     PPO(
         features="recurrent, asymmetric critic",
         agent={**FOUR, **critic(), **recurrent("lstm")},
-        make_env=WithCritic,
+        **task("policy and critic"),
         mini_batches=4,
     ),
     PPO(
@@ -176,13 +174,13 @@ RL_GAMES = (
             **critic(rnn={"name": "gru", "units": 16, "layers": 1}),
             **recurrent("lstm"),
         },
-        make_env=WithCritic,
+        **task("policy and critic"),
         mini_batches=4,
     ),
     PPO(
         features="recurrent, images of floats",
         agent={**FOUR, **IMAGES, **recurrent("gru")},
-        make_env=WithImages,
+        **task("images of floats"),
         mini_batches=4,
     ),
     PPO(features="recurrent, GRU", agent={**FOUR, **recurrent("gru")}, mini_batches=4),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 
 from claim import Claim
-from shard_envs import BESIDE, CAMERA, CRITIC, WithCritic, WithImages
+from shard_envs import BESIDE, CAMERA, task
 
 __all__ = ["RSL_RL"]
 
@@ -84,17 +84,20 @@ RSL_RL = (
     ),
     PPO(
         features="asymmetric critic (observation group `critic`)",
-        task=CRITIC,
-        env={},
         agent={**FOUR, "obs_groups.critic": ["critic"]},
-        make_env=WithCritic,
+        **task("policy and critic"),
         mini_batches=4,
     ),
-    PPO(features="images of floats", agent={**FOUR, **IMAGES}, make_env=WithImages, mini_batches=4),
+    PPO(
+        features="images of floats",
+        agent={**FOUR, **IMAGES},
+        **task("images of floats"),
+        mini_batches=4,
+    ),
     PPO(
         features="images of floats, actor and critic with one encoder",
         agent={**FOUR, **IMAGES, "algorithm.share_cnn_encoders": True},
-        make_env=WithImages,
+        **task("images of floats"),
         mini_batches=4,
     ),
     PPO(

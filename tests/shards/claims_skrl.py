@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from claim import Claim
-from shard_envs import BESIDE, CAMERA, MULTI_DISCRETE, WithCritic, WithImages, WithTwoChoices
+from shard_envs import BESIDE, CAMERA, task
 
 __all__ = ["SKRL"]
 
@@ -77,9 +77,7 @@ SKRL = (
     PPO(features="discrete actions", task="rltrain/CartPole-v1", agent=FOUR, mini_batches=4),
     PPO(
         features="multi-discrete actions",
-        task=MULTI_DISCRETE,
-        env={},
-        make_env=WithTwoChoices,
+        **task(actions="multi-discrete"),
         agent=FOUR,
         mini_batches=4,
     ),
@@ -91,7 +89,7 @@ SKRL = (
     PPO(
         features="images of floats",
         agent={**FOUR, "models.policy.network": IMAGES, "models.value.network": IMAGES},
-        make_env=WithImages,
+        **task("images of floats"),
         mini_batches=4,
     ),
     PPO(
@@ -119,7 +117,7 @@ SKRL = (
     PPO(
         features="asymmetric critic (observation group `critic`)",
         agent={**FOUR, "models.value.network.0.input": "STATES"},
-        make_env=WithCritic,
+        **task("policy and critic"),
         mini_batches=4,
     ),
     PPO(
@@ -136,7 +134,7 @@ SKRL = (
     ),
     A2C(features="normalizers"),
     A2C(features="discrete actions", task="rltrain/CartPole-v1"),
-    A2C(features="multi-discrete actions", task=MULTI_DISCRETE, env={}, make_env=WithTwoChoices),
+    A2C(features="multi-discrete actions", **task(actions="multi-discrete")),
     with_replay("sac", "observation normalizer, learned entropy coefficient", on_gloo=True),
     with_replay("sac", "batches without replacement", {"memory.replacement": False}),
     with_replay(
@@ -146,7 +144,7 @@ SKRL = (
             f"models.{critic}.network.0.input": "concatenate([STATES, ACTIONS])"
             for critic in CRITICS
         },
-        make_env=WithCritic,
+        **task("policy and critic"),
     ),
     with_replay("td3", "observation normalizer, exploration and smoothing noise, delayed policy"),
     with_replay("ddpg", "observation normalizer, exploration noise"),

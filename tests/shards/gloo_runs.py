@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import socket
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,6 +11,7 @@ from typing import Any
 import torch
 from claim import Claim
 from claims import CLAIMS
+from rank_processes import run_processes
 from shard_runs import Environments, options
 from watcher import Watcher
 
@@ -42,30 +40,9 @@ def gloo_run(
     Raises:
         AssertionError: a rank failed; the message is what the ranks printed.
     """
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
     files = [folder / f"{rank}.pt" for rank in range(ranks)]
-    started = []
-    for rank, file in enumerate(files):
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": ranks, "MASTER_PORT": port}
-        place["LOCAL_WORLD_SIZE"] = ranks
-        environ = {name: str(value) for name, value in place.items()}
-        environ |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
-        given = json.dumps({**where, "checkpoint": claim.checkpoint})
-        command = [sys.executable, __file__, str(claim), str(file), str(folder), given]
-        started.append(
-            subprocess.Popen(
-                command, env={**os.environ, **environ}, stderr=subprocess.PIPE, text=True
-            )
-        )
-    try:
-        errors = [process.communicate(timeout=TIMEOUT)[1] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    assert not any(process.returncode for process in started), "\n".join(errors)
+    given = json.dumps({**where, "checkpoint": claim.checkpoint})
+    run_processes([[__file__, claim, file, folder, given] for file in files], TIMEOUT)
     watchers = []
     for file in files:
         watcher = Watcher()

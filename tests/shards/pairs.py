@@ -10,7 +10,7 @@ from typing import Any
 
 from allpairspy import AllPairs
 from claim import Claim
-from pair_envs import task
+from shard_envs import task
 
 __all__ = ["STEPS", "Change", "Clash", "Combination", "Table", "change", "pairs"]
 
@@ -44,7 +44,7 @@ def change(
         agent: overrides of the library's options, by dotted key.
         by_rounding: see `Change`.
         **fields: other fields of `Claim`; `observations` and `actions`, by their names in
-            `pair_envs`.
+            `shard_envs`.
     """
     return Change(agent or {}, fields, by_rounding)
 

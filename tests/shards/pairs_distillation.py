@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from claims_rsl_rl import recurrent
-from pair_envs import CAMERA
 from pairs import STEPS, Change, Clash, Table, change
 from pairs_rsl_rl import BASE, NO_CRITIC, RSL_RL, algorithm, boolean, distribution
+from shard_envs import BOTH
 
 __all__ = ["DISTILLATION"]
 
@@ -42,8 +42,8 @@ def taught(options: Mapping[str, Any]) -> Change:
 
 
 PPO = RSL_RL[0].options
-IMAGES = ("images of bytes", "images with a vector", CAMERA)
-ONLY_IMAGES = ("images of bytes", CAMERA)
+IMAGES = ("images of bytes", "images with a vector", BOTH)
+ONLY_IMAGES = ("images of bytes", BOTH)
 
 OPTIONS: dict[str, dict[str, Change]] = {
     "environments": {str(number): change(num_envs=number) for number in (8, 2, 1)},
@@ -86,9 +86,9 @@ OPTIONS: dict[str, dict[str, Change]] = {
 }
 
 CLASHES = (
-    Clash({"observations": (CAMERA,), "actions": ("of other bounds", "without bounds")}, ""),
+    Clash({"observations": (BOTH,), "actions": ("of other bounds", "without bounds")}, ""),
     # Its teacher would need the encoders of that task's own PPO.
-    Clash({"observations": (CAMERA,), "teacher": ("as the student", "normalizes")}, ""),
+    Clash({"observations": (BOTH,), "teacher": ("as the student", "normalizes")}, ""),
     Clash(
         {"observations": NO_CRITIC, "teacher": ("sees critic",)},
         "must name observation groups of the task",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from claim import Claim
-from pair_envs import CAMERA
 from pairs import STEPS, Change, Clash, Table, change
+from shard_envs import BOTH
 
 __all__ = ["RL_GAMES"]
 
@@ -61,7 +61,7 @@ def central(mini_batches: int = 1, network: Any = (), **options: Any) -> Change:
 IMAGES = (
     "images of floats",
     "images of bytes",
-    CAMERA,
+    BOTH,
     "images with a vector",
 )
 GRU = {"rnn": {"name": "gru", "units": 8, "layers": 1}}
@@ -167,9 +167,9 @@ CONTINUOUS: dict[str, dict[str, Change]] = {
     "observations": {
         **COMMON["observations"],
         # Its own file has a critic beside the policy, in four mini-batches.
-        CAMERA: change(
+        BOTH: change(
             {"params.config.central_value_config.minibatch_size_per_env": STEPS},
-            observations=CAMERA,
+            observations=BOTH,
         ),
     },
     "actions": {
@@ -220,7 +220,7 @@ BASE = Claim(
 CLASHES = (
     Clash(
         {
-            "observations": (CAMERA,),
+            "observations": (BOTH,),
             "actions": ("of other bounds", "without bounds", "multi-discrete"),
         },
         "",

@@ -6,8 +6,8 @@ from typing import Any
 
 from claim import Claim
 from claims_rsl_rl import RND, recurrent
-from pair_envs import CAMERA
 from pairs import STEPS, Change, Clash, Table, change
+from shard_envs import BOTH
 
 __all__ = ["RSL_RL"]
 
@@ -54,7 +54,7 @@ def boolean(key: str) -> dict[str, Change]:
     return {"no": change({key: False}), "yes": change({key: True})}
 
 
-IMAGES = ("images of floats", "images of bytes", "images with a vector", CAMERA)
+IMAGES = ("images of floats", "images of bytes", "images with a vector", BOTH)
 
 MODELS: dict[str, dict[str, Change]] = {
     "observations": {
@@ -152,11 +152,11 @@ BASE = Claim(
 
 RECURRENT = ("gru", "lstm", "the actor alone", "the critic alone")
 VECTORS = ("vector", "policy and critic")
-ONLY_IMAGES = ("images of floats", "images of bytes", CAMERA)
+ONLY_IMAGES = ("images of floats", "images of bytes", BOTH)
 NO_CRITIC = ("vector", "images of floats", "images of bytes", "images with a vector")
 
 CLASHES = (
-    Clash({"observations": (CAMERA,), "actions": ("of other bounds", "without bounds")}, ""),
+    Clash({"observations": (BOTH,), "actions": ("of other bounds", "without bounds")}, ""),
     Clash(
         {"environments and mini-batches": ("1, 1",), "recurrent": RECURRENT},
         "a mini-batch of a recurrent policy would have one environment",
@@ -175,21 +175,21 @@ CLASHES = (
     ),
     # There the critic sees the state, with an MLPModel.
     Clash(
-        {"observations": (CAMERA,), "recurrent": RECURRENT[:3]},
+        {"observations": (BOTH,), "recurrent": RECURRENT[:3]},
         "MLPModel and RNNModel read vectors",
     ),
     Clash(
-        {"observations": (CAMERA,), "recurrent": RECURRENT[3:]},
+        {"observations": (BOTH,), "recurrent": RECURRENT[3:]},
         "mini-batches consist of trajectories, which a CNNModel cannot read",
     ),
     Clash(
-        {"observations": (CAMERA,), "critic sees": ("both",)}, "MLPModel and RNNModel read vectors"
+        {"observations": (BOTH,), "critic sees": ("both",)}, "MLPModel and RNNModel read vectors"
     ),
     Clash(
         {"observations": ONLY_IMAGES, "rnd": ("normalized", "plain")}, "its networks read vectors"
     ),
     Clash(
-        {"observations": (*VECTORS, CAMERA), "one encoder": ("yes",)},
+        {"observations": (*VECTORS, BOTH), "one encoder": ("yes",)},
         "actor and critic must both be a CNNModel",
     ),
     # Whatever is observed, one of those above.

@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from claim import Claim
-from pair_envs import CAMERA
 from pairs import STEPS, Change, Clash, Table, change
+from shard_envs import BOTH
 
 __all__ = ["SKRL"]
 
@@ -59,7 +59,7 @@ COMMON: dict[str, dict[str, Change]] = {
     },
     "observations": {
         name: change(observations=name)
-        for name in ("vector", "policy and critic", CAMERA, *OTHERS[1:])
+        for name in ("vector", "policy and critic", BOTH, *OTHERS[1:])
     },
     "critic sees": {"observations": change(), "states": of_states("value")},
     "models": {
@@ -139,7 +139,7 @@ A2C = dataclasses.replace(BASE, algorithm="a2c", agent={"agent.rollouts": STEPS}
 CLASHES = (
     Clash(
         {
-            "observations": (CAMERA,),
+            "observations": (BOTH,),
             "actions": ("of other bounds", "without bounds", "multi-discrete"),
         },
         "",

@@ -1,37 +1,20 @@
-"""Environments for claims about observations and actions of other kinds, made of the cart-pole."""
+"""The cart-pole with observations and actions of every kind, each a task, and its mirror image."""
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import torch
-from gymnasium.spaces import Box, Dict, MultiDiscrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Space
 from gymnasium.vector import VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from rltrain_gymnasium.batched import make_batched
 
-__all__ = [
-    "BESIDE",
-    "CAMERA",
-    "CRITIC",
-    "MULTI_DISCRETE",
-    "PIXELS",
-    "Changed",
-    "Described",
-    "WithCritic",
-    "WithImages",
-    "WithTwoChoices",
-    "mirrored",
-    "spots",
-]
-
-MULTI_DISCRETE = "ShardsMultiDiscrete-v0"
-"""A task whose actions are multi-discrete; its environments are those of `WithTwoChoices`."""
-
-CRITIC = "ShardsCritic-v0"
-"""A task with a group for the critic; its environments are those of `WithCritic`."""
+__all__ = ["ACTIONS", "BESIDE", "BOTH", "CAMERA", "OBSERVATIONS", "mirrored", "task"]
 
 CAMERA = "rltrain/CartPoleContinuousCamera-v1"
 BESIDE = "rltrain/CartPoleContinuousCameraAndMotion-v1"
@@ -48,98 +31,102 @@ def spots(state: torch.Tensor) -> torch.Tensor:
     return (line[..., None] * other[..., None, :]).movedim(1, -1).contiguous()
 
 
-class Changed(VectorWrapper):
-    """The cart-pole with other observations."""
-
-    def __init__(self, num_envs: int, space: Space[Any] | None = None, **options: Any) -> None:
-        options = {"max_episode_length": 12, **options}
-        task = "rltrain/CartPoleContinuous-v1"
-        super().__init__(make_batched(num_envs, task, "torch", **options))
-        if space is not None:
-            self.single_observation_space = space
-            self.observation_space = batch_space(space, num_envs)
-
-    def observe(self, state: torch.Tensor) -> Any:
-        """Return the observations of a state, shape (num_envs, 4)."""
-        return state
-
-    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
-        """Reset all environments."""
-        state, info = self.env.reset(**arguments)
-        return self.observe(state), info
-
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step all environments."""
-        state, *rest, info = self.env.step(actions)
-        info = {**info, "final_obs": self.observe(info["final_obs"])}
-        return (self.observe(state), *rest, info)
+Observe = Callable[[torch.Tensor], Any]
 
 
-class WithCritic(Changed):
-    """The policy sees positions, the critic velocities too."""
-
-    def __init__(self, num_envs: int) -> None:
-        groups = {"policy": Box(-9.0, 9.0, (2,)), "critic": Box(-9.0, 9.0, (4,))}
-        super().__init__(num_envs, Dict(groups))
-
-    def observe(self, state: torch.Tensor) -> Any:
-        """Return both groups."""
-        return {"policy": state[:, ::2].clone(), "critic": state}
+def _bytes(state: torch.Tensor) -> torch.Tensor:
+    return (spots(state) * 255).to(torch.uint8)
 
 
-class WithImages(Changed):
-    """Two channels, where cart and pole are bright spots on a line."""
+VECTOR, POSITIONS = Box(-9.0, 9.0, (4,)), Box(-9.0, 9.0, (2,))
+FLOATS = Box(0.0, 1.0, (PIXELS, PIXELS, 2))
+BYTES = Box(0, 255, (PIXELS, PIXELS, 2), "uint8")
 
-    def __init__(self, num_envs: int) -> None:
-        super().__init__(num_envs, Box(0.0, 1.0, (PIXELS, PIXELS, 2)))
+OBSERVATIONS: dict[str, tuple[Space[Any], Observe]] = {
+    "vector": (VECTOR, lambda state: state),
+    "policy and critic": (
+        Dict({"policy": POSITIONS, "critic": VECTOR}),
+        lambda state: {"policy": state[:, ::2].clone(), "critic": state},
+    ),
+    "images of floats": (FLOATS, spots),
+    "images of bytes": (BYTES, _bytes),
+    "images with a vector": (
+        Dict({"policy": POSITIONS, "camera": BYTES}),
+        lambda state: {"policy": state[:, 1::2].clone(), "camera": _bytes(state)},
+    ),
+}
+"""By name, what one environment shows, and how it comes from the states, shape (num_envs, 4)."""
 
-    def observe(self, state: torch.Tensor) -> Any:
-        """Return images, shape (num_envs, PIXELS, PIXELS, 2)."""
-        return spots(state)
+ACTIONS: dict[str, tuple[Space[Any], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "continuous": (Box(-1.0, 1.0, (1,)), lambda actions: actions),
+    "of other bounds": (Box(-3.0, 3.0, (2,)), lambda actions: actions.mean(1, keepdim=True) / 3),
+    "without bounds": (Box(-torch.inf, torch.inf, (2,)), lambda actions: actions[:, :1].tanh()),
+    "discrete": (Discrete(3), lambda actions: actions.reshape(-1, 1) - 1.0),
+    "multi-discrete": (
+        MultiDiscrete([2, 3]),
+        lambda actions: (actions[:, :1] * 2.0 - 1.0) * (actions[:, 1:] + 1.0) / 3.0,
+    ),
+}
+"""By name, what one environment takes, and the forces that come of it, shape (num_envs, 1)."""
 
 
-class WithTwoChoices(Changed):
-    """A direction and one of three strengths instead of a force."""
+EPISODE = 6
+"""Steps of an episode: some end within a rollout, and some do not."""
 
-    def __init__(self, num_envs: int) -> None:
-        super().__init__(num_envs)
-        self.single_action_space = MultiDiscrete([2, 3])
+BOTH = "images of bytes and critic"
+CAMERAS = {
+    "continuous": "rltrain/CartPoleContinuousCamera-v1",
+    "discrete": "rltrain/CartPoleCamera-v1",
+}
+"""Tasks that show the policy images and the critic the state, by their actions."""
+
+
+class _Batch(VectorWrapper):
+    def __init__(self, num_envs: int, observations: str, actions: str) -> None:
+        self._observe, self._force = OBSERVATIONS[observations][1], ACTIONS[actions][1]
+        name = "rltrain/CartPoleContinuous-v1"
+        super().__init__(make_batched(num_envs, name, "torch", max_episode_length=EPISODE))
+        self.single_observation_space = OBSERVATIONS[observations][0]
+        self.observation_space = batch_space(self.single_observation_space, num_envs)
+        self.single_action_space = ACTIONS[actions][0]
         self.action_space = batch_space(self.single_action_space, num_envs)
 
+    def reset(self, **arguments: Any) -> tuple[Any, dict[str, Any]]:
+        state, info = self.env.reset(**arguments)
+        return self._observe(state), info
+
     def step(self, actions: torch.Tensor) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Step with choices of shape (num_envs, 2)."""
-        direction, strength = actions[:, 0] * 2.0 - 1.0, (actions[:, 1] + 1.0) / 3.0
-        return super().step((direction * strength)[:, None])
+        state, *rest, info = self.env.step(self._force(actions))
+        info = {**info, "final_obs": self._observe(info["final_obs"])}
+        return (self._observe(state), *rest, info)
 
 
-class Described(gymnasium.Env[Any, Any]):
+class _Described(gymnasium.Env[Any, Any]):
     """Describes a task with its spaces, and stands the trial before a run; nothing learns in it."""
 
+    def __init__(self, observations: str, actions: str) -> None:
+        self.observation_space = OBSERVATIONS[observations][0]
+        self.action_space = ACTIONS[actions][0]
+
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Return any observation."""
         return self.observation_space.sample(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Return any observation."""
         return self.observation_space.sample(), 0.0, False, False, {}
 
 
-class _DescribedChoices(Described):
-    """Describes the task with the spaces of `WithTwoChoices`."""
-
-    observation_space = Box(-9.0, 9.0, (4,))
-    action_space = MultiDiscrete([2, 3])
-
-
-class _DescribedGroups(Described):
-    """Describes the task with the spaces of `WithCritic`."""
-
-    observation_space = Dict({"policy": Box(-9.0, 9.0, (2,)), "critic": Box(-9.0, 9.0, (4,))})
-    action_space = Box(-1.0, 1.0, (1,))
-
-
-gymnasium.register(CRITIC, _DescribedGroups, max_episode_steps=12)
-gymnasium.register(MULTI_DISCRETE, _DescribedChoices, max_episode_steps=12)
+def task(observations: str | None = None, actions: str | None = None) -> dict[str, Any]:
+    """Return the fields of a claim that select these observations and actions."""
+    observations, actions = observations or "vector", actions or "continuous"
+    if observations == BOTH:
+        return {"task": CAMERAS[actions], "make_env": None, "env": {"max_episode_length": EPISODE}}
+    words = f"{observations} {actions}".replace("-", " ").title().replace(" ", "")
+    name = f"Shards{words}-v0"
+    if name not in gymnasium.registry:
+        described = functools.partial(_Described, observations, actions)
+        gymnasium.register(name, described, max_episode_steps=EPISODE)
+    make_env = functools.partial(_Batch, observations=observations, actions=actions)
+    return {"task": name, "make_env": make_env, "env": {}}
 
 
 def mirrored(env: Any, obs: Any, actions: Any) -> tuple[Any, Any]:

@@ -14,7 +14,7 @@ from shard_runs import Again, split_run, whole_run
 from rltrain import hookimpl
 from rltrain_devkit.as_one.alike import beyond, differences
 from rltrain_devkit.as_one.rounding import OffByRounding
-from rltrain_devkit.as_one.united import VirtualRanks
+from rltrain_devkit.as_one.united import Rows, VirtualRanks
 
 pytestmark = pytest.mark.long
 LIBRARIES = ("rsl_rl", "rl_games", "skrl")
@@ -133,3 +133,15 @@ def test_a_hundred_times_as_far_off_as_rounding_leads(tmp_path):
     judge()
     with pytest.raises(AssertionError):
         judge(lambda: OffByRounding(1e-5, seed=7))
+
+
+def test_what_cannot_be_split_among_ranks_is_an_error():
+    rows = Rows(ranks=2, envs=4)
+    noise = VirtualRanks(rows, lambda rows: rows)
+    noise.begin([3, 4])
+    with noise, pytest.raises(ValueError, match="cannot be split"):
+        torch.randn(7)
+    with noise, pytest.raises(NotImplementedError, match="rows of a batch"):
+        torch.randint(5, 10, (4,))
+    with pytest.raises(ValueError, match="blocks"):
+        Rows(ranks=2, envs=4, blocks=3)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +13,7 @@ pytest.importorskip("jax")
 from claims_jax import JAX
 from jax_updates import JaxAgain, Updated, split_update, whole_update
 from judged import AMPLIFIED, TOLERANCE, check_as_one, check_equal
+from rank_processes import run_processes
 
 from rltrain_devkit.as_one.alike import beyond, differences
 
@@ -67,29 +64,7 @@ def test_real_ranks_learn_as_one(claim, tmp_path):
 
 def on_processes(claim, ranks, folder):
     """Learn on real processes; return what each learned."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = found.getsockname()[1]
     files = [folder / f"{rank}.pickle" for rank in range(ranks)]
-    place = {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks, "MASTER_PORT": port}
-    started = []
-    for rank, file in enumerate(files):
-        environ = {k: str(v) for k, v in {**place, "RANK": rank, "LOCAL_RANK": rank}.items()}
-        environ |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": "1"}
-        script = Path(__file__).with_name("jax_updates.py")
-        started.append(
-            subprocess.Popen(
-                [sys.executable, script, str(claim), str(file)],
-                env={**os.environ, **environ},
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-        )
-    try:
-        errors = [process.communicate(timeout=300)[1] for process in started]
-    finally:
-        for process in started:
-            process.kill()
-            process.wait()
-    assert not any(process.returncode for process in started), "\n".join(errors)
+    script = Path(__file__).with_name("jax_updates.py")
+    run_processes([[script, claim, file] for file in files], 300)
     return [Updated(pickle.loads(file.read_bytes())) for file in files]
