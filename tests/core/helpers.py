@@ -16,7 +16,16 @@ import pytest
 
 from rltrain.errors import UsageError
 
-__all__ = ["free_port", "living", "python", "refusal", "rltrain_command", "wait_for"]
+__all__ = [
+    "free_port",
+    "install",
+    "living",
+    "python",
+    "refusal",
+    "rltrain_command",
+    "run",
+    "wait_for",
+]
 
 T = TypeVar("T")
 
@@ -97,6 +106,37 @@ def _run(
     )
     assert not check or done.returncode == 0, done.stderr
     return done
+
+
+def run(
+    *command: str | Path, cwd: Path, timeout: float = 600, status: int = 0, **variables: str
+) -> str:
+    """Run a command as a user, without our PYTHONPATH; return what it prints.
+
+    Where another status than 0 is expected, what it prints to stderr.
+    """
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [*map(str, command)],
+        cwd=cwd,
+        env={**environ, **variables},
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )
+    assert done.returncode == status, done.stdout + done.stderr
+    return done.stderr if status else done.stdout
+
+
+def install(folder: Path, module: str, source: str) -> None:
+    """Put into a folder a distribution whose plugin is one module with this source."""
+    info = folder / f"{module}-1.0.dist-info"
+    info.mkdir(parents=True, exist_ok=True)
+    (folder / f"{module}.py").write_text(source)
+    name = module.replace("_", "-")
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[rltrain]\n{module} = {module}\n")
 
 
 def refusal(call: Callable[..., Any], *given: Any, **named: Any) -> str:

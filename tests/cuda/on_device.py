@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from helpers import install
 
 import rltrain
 from rltrain.types import TrainResult
@@ -94,11 +95,6 @@ def rltrain_provides():
 
 class Where:
     @hookimpl(wrapper=True)
-    def rltrain_wrap_model(self, role):
-        self.model = model = yield
-        return model
-
-    @hookimpl(wrapper=True)
     def rltrain_make_env(self, session):
         env = yield
         step, (what, at) = env.step, os.environ.get("PLANTED", ":0").split(":")
@@ -115,17 +111,8 @@ class Where:
         env.step = counted
         return env
 
-    def change(self):
-        import torch
-
-        with torch.no_grad():
-            next(self.model.parameters()).view(-1)[0] += 1e-3
-
     def kill(self):
         os.kill(os.getpid(), signal.SIGKILL)
-
-    def hang(self):
-        time.sleep(1000)
 
     @hookimpl
     def rltrain_shutdown(self, session):
@@ -144,12 +131,9 @@ class Where:
 
 def environ_with_probe(folder: Path, **variables: str) -> dict[str, str]:
     """Return the environment of a process that finds the observer `where`."""
-    info = folder / "plugins" / "where_plugin-1.0.dist-info"
-    info.mkdir(parents=True, exist_ok=True)
-    (info.parent / "where_plugin.py").write_text(PROBE)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: where-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[rltrain]\nwhere_plugin = where_plugin\n")
-    paths = [str(info.parent), os.environ.get("PYTHONPATH", "")]
+    plugins = folder / "plugins"
+    install(plugins, "where_plugin", PROBE)
+    paths = [str(plugins), os.environ.get("PYTHONPATH", "")]
     added = {"PYTHONPATH": os.pathsep.join(filter(None, paths)), "PROBE_FOLDER": str(folder)}
     return {**os.environ, **added, **variables}
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 import torch
+from helpers import python
 from on_device import KIND, LIBRARIES, TIMEOUT, command, environ_with_probe, reports
 
 GPUS = torch.cuda.device_count()
@@ -86,12 +85,4 @@ sys.exit(code)
 def test_the_launcher_leaves_cuda_to_its_children(tmp_path, dry):
     words = ["--library", "rsl_rl", "--distributed", *GLOO, "--num-envs", "16"]
     words += ["--max-iterations", "1", "--log-root", str(tmp_path / "logs"), *dry]
-    run = subprocess.run(
-        [sys.executable, "-c", AFTERWARDS, KIND, *words],
-        env=environ_with_probe(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT,
-        check=False,
-    )
-    assert run.returncode == 0, run.stdout + run.stderr
+    python(AFTERWARDS, KIND, *words, timeout=TIMEOUT, **environ_with_probe(tmp_path))

@@ -13,13 +13,11 @@ from gloo_runs import gloo_run
 from helpers import free_port, wait_for
 from judged import TOLERANCE, check_as_one
 from on_device import (
-    BACKEND,
     KIND,
     LIBRARIES,
     SHARING,
     command,
     differing,
-    reports,
     started_in,
     tensors,
 )
@@ -31,16 +29,6 @@ DEVICE = "cpu" if KIND == "cpu" else "cuda:0"
 WHERE = {"device": "cpu"} if KIND == "cpu" else {"backend": "nccl", "gpu_ids": [0]}
 TWO = (*SHARING, "--nproc-per-node", "2")
 EVERY = ("--checkpoint-interval", "1")
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-@pytest.mark.parametrize("library", LIBRARIES)
-def test_ranks_train_and_stay_equal(library, ranks, tmp_path):
-    run = command(library, tmp_path, *SHARING, "--nproc-per-node", str(ranks))
-    assert run.returncode == 0, run.stdout + run.stderr
-    found = reports(tmp_path, ranks)
-    assert {rank["device"] for rank in found} == {DEVICE}
-    assert {rank.get("backend", "gloo") for rank in found} == {BACKEND}
 
 
 @pytest.mark.parametrize("ranks", [2, 4])
@@ -58,20 +46,6 @@ def test_ranks_learn_as_one(claim, ranks, tmp_path):
 def test_gradients_are_averaged_on_streams(library, tmp_path):
     run = command(library, tmp_path, *TWO, "--grad-sync", "bf16")
     assert run.returncode == 0, run.stdout + run.stderr
-
-
-def test_a_weight_that_differs_is_named(tmp_path):
-    run = command("rsl_rl", tmp_path, *TWO, PLANTED="change:12")
-    assert run.returncode == 1, run.stdout + run.stderr
-    assert "Ranks have diverged at iteration 2: critic." in run.stderr + run.stdout
-
-
-def test_a_rank_that_hangs_is_named_with_its_line(tmp_path):
-    run = command("rsl_rl", tmp_path, *TWO, "--hang-timeout", "10", PLANTED="hang:12")
-    assert run.returncode == 1, run.stdout + run.stderr
-    assert "Rank 1 hangs, without progress for" in run.stderr
-    assert "rank 1 sleeps while stepping the environment" in run.stderr
-    assert list(tmp_path.glob("logs/*/*/*/logs/hang.txt"))
 
 
 def test_a_killed_rank_is_named_and_a_resumed_run_ends_as_if_it_had_not_been(tmp_path):

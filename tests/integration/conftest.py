@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from helpers import living, wait_for
+from helpers import install, living, wait_for
 
 sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
@@ -48,12 +48,7 @@ class Command:
 
     def install(self, module: str, source: str) -> None:
         """Install a distribution whose plugin is one module."""
-        info = self.plugins / f"{module}-1.0.dist-info"
-        info.mkdir(parents=True)
-        (self.plugins / f"{module}.py").write_text(source)
-        name = module.replace("_", "-")
-        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
-        (info / "entry_points.txt").write_text(f"[rltrain]\n{module} = {module}\n")
+        install(self.plugins, module, source)
 
     def start(
         self,

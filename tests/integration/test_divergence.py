@@ -6,7 +6,7 @@ import re
 
 import pytest
 import torch
-from observers import RANK_LOCAL, InStep
+from observers import RANK_LOCAL
 
 from rltrain.errors import DivergenceError
 from rltrain.hookspecs import hookimpl
@@ -15,12 +15,26 @@ from rltrain.testing import FakeWorld
 INTERVAL = 3
 
 
-class ChangesOneWeight(InStep):
+class ChangesOneWeight:
     """Changes one number of one parameter on rank 1, in its step number `at`."""
 
     def __init__(self, at):
-        super().__init__(at, self.change)
-        self.models = {}
+        self.at, self.models = at, {}
+
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session):
+        env = yield
+        step, done = env.step, 0
+
+        def counted(actions):
+            nonlocal done
+            done += 1
+            if session.world.rank == 1 and done == self.at:
+                self.change()
+            return step(actions)
+
+        env.step = counted
+        return env
 
     @hookimpl(wrapper=True)
     def rltrain_wrap_model(self, role):

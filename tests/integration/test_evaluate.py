@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-from pathlib import Path
+import shutil
 
 import pytest
 
@@ -37,20 +35,18 @@ def test_two_ranks_play_the_same_episodes_as_one(command, library, more):
     assert one[0]["return"]["std"] > 0
 
 
-@pytest.mark.parametrize(("library", "file"), [("rl_games", "nn/*.pth"), ("rsl_rl", "model_2.pt")])
-def test_a_file_of_the_librarys_own_script_is_evaluated(command, library, file):
-    script = Path(__file__).parent / "native_scripts" / f"train_{library}.py"
-    folder = command.folder / "native"
-    subprocess.run(
-        [sys.executable, script, folder],
-        cwd=command.folder,
-        check=True,
-        capture_output=True,
-        timeout=100,
-    )
-    (checkpoint,) = folder.glob(file)
+@pytest.mark.parametrize(
+    ("library", "file"), [("rl_games", "nn/last.pth"), ("rsl_rl", "model_2.pt")]
+)
+def test_a_file_is_evaluated_with_the_options_that_lie_beside_it(command, library, file):
+    """As Isaac Lab's and the libraries' own scripts leave them."""
+    run = command("--library", library, "--task", "Pendulum-v1", "--max-iterations", "2")
+    assert run.returncode == 0, run.stderr
+    checkpoint, options = command.folder / "own" / file, command.folder / "own/params/agent.yaml"
+    for path, source in ((checkpoint, run.checkpoints()[-1]), (options, run.folder / "agent.yaml")):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, path)
     given = ["--library", library, "--task", "Pendulum-v1", "--episodes", "4", "--json"]
-    # Its options are found in params/agent.yaml.
     run = command("evaluate", str(checkpoint), *given)
     assert run.returncode == 0, run.stderr
     (found,) = json.loads(run.stdout)

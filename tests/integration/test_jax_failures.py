@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 from helpers import wait_for
@@ -52,19 +51,6 @@ def test_a_rank_that_fails_ends_the_run_with_its_code(probe, framework, rank, ho
     assert probe.all_gone(process)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75), (signal.SIGHUP, 75)]
-)
-def test_a_signal_to_the_launcher_ends_everything(probe, number, code):
-    process = probe.start(*JAX)
-    probe.ranks(process, 2)
-    process.send_signal(number)
-    run = probe.finish(process, timeout=LIMIT)
-    assert run.returncode == code
-    assert "Traceback" not in run.stderr
-    assert probe.all_gone(process)
-
-
 def test_ctrl_c_reaches_all_and_ends_everything(probe):
     process = probe.start(*JAX)
     probe.ranks(process, 2)
@@ -83,26 +69,4 @@ def test_ctrl_c_while_ranks_begin_shows_no_traceback(probe):
     run = probe.finish(process, timeout=LIMIT)
     assert run.returncode == 130
     assert "Traceback" not in run.stderr
-    assert probe.all_gone(process)
-
-
-def test_no_rank_outlives_a_killed_launcher(probe):
-    process = probe.start(*JAX)
-    probe.ranks(process, 2)
-    process.kill()
-    process.wait(timeout=5)
-    assert probe.all_gone(process, within=LIMIT)
-
-
-def test_a_stuck_rank_does_not_block_the_end_of_the_run(probe):
-    process = probe.start(*JAX, PLANTED="1:20:hang")
-    probe.ranks(process, 2)
-    while not Path(probe.folder, "planted").exists():
-        time.sleep(0.1)
-    time.sleep(1)  # Rank 0 waits in a collective.
-    process.terminate()  # No rank ends its iteration.
-    time.sleep(1)
-    process.terminate()
-    run = probe.finish(process, timeout=LIMIT)
-    assert run.returncode == 143
     assert probe.all_gone(process)

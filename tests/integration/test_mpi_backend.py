@@ -75,35 +75,6 @@ def test_another_librarys_ranks_are_refused(command):
     assert "Traceback" not in run.stderr
 
 
-def test_exception_in_one_rank_is_the_last_thing_printed(command):
-    process = command.start("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW, PLANTED="1:400")
-    ranks = command.ranks(process, 2)
-    run = command.finish(process, timeout=60)
-    assert run.returncode == 1
-    assert "Rank 1 failed" in run.stderr
-    assert "ValueError: planted in one rank's environment" in run.stderr.splitlines()[-1]
-    assert all_end(ranks)
-
-
-def test_options_that_a_rank_refuses_are_shown_without_a_traceback(command):
-    run = command("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW, "env.no_such_option=1")
-    assert run.returncode == 2
-    assert "no_such_option" in run.stderr
-    assert "Traceback" not in run.stderr
-
-
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 75)])
-def test_a_signal_ends_the_run_after_its_iteration(command, number, code):
-    process = command.start("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW)
-    ranks = command.ranks(process, 2)
-    command.checkpoint(process)
-    os.killpg(process.pid, number)
-    run = command.finish(process, timeout=60)
-    assert run.returncode == code, run.stderr
-    assert "\nstopped  iteration" in run.stdout
-    assert all_end(ranks)
-
-
 @pytest.mark.parametrize(("how", "ended_well"), [("leave", False), ("helper", True)])
 @pytest.mark.parametrize("before", [MPIEXEC, ()])
 def test_the_status_is_true(command, before, how, ended_well):
@@ -122,16 +93,6 @@ def test_sigkill_leaves_nothing_running(command, victim):
     os.kill(ranks[1] if victim == "rank" else process.pid, signal.SIGKILL)
     run = command.finish(process, timeout=LIMIT)
     assert run.returncode == (137 if victim == "rank" else -9), run.stderr
-    assert all_end(ranks)
-
-
-def test_a_rank_that_hangs_is_named(command):
-    words = ("--library", "rsl_rl", *MPI, *TWO_RANKS, *SLOW, "--hang-timeout", "5")
-    process = command.start(*words, PLANTED="1:400:stop")
-    ranks = command.ranks(process, 2)
-    run = command.finish(process, timeout=90)
-    assert run.returncode != 0
-    assert "Rank 1 hangs, without progress for" in run.stderr
     assert all_end(ranks)
 
 

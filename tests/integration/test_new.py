@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import email
 import json
-import os
-import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -14,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from helpers import run
 
 from rltrain.cli.main import main
 from rltrain_devkit.new import KINDS
@@ -33,21 +32,6 @@ def written(tmp_path, capsys):
         return tmp_path / "rltrain-fresh-one"
 
     return write
-
-
-def run(*command: str, cwd: Path, timeout: float = 240, **variables: str) -> str:
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env={**environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def make_discoverable(folder: Path) -> None:

@@ -6,35 +6,16 @@ import hashlib
 import pickle
 
 import pytest
-from observers import RANK_LOCAL, InStep
 
 from rltrain.options import DEFAULT_TASK
 from rltrain.storage.checkpoint import INDEX
 from rltrain.storage.run import Run, newest_first
-from rltrain.testing import FakeWorld
 
 STEPS = 8
-KILLS = STEPS
 REAL_KILLS = 5
 REAL_ITERATIONS = 2 * REAL_KILLS + 2
-ITERATIONS = KILLS + 2
-OPTIONS = {
-    "rl_games": {
-        "params.config.horizon_length": STEPS,
-        "params.config.minibatch_size": 32,
-        "params.config.save_frequency": 1,
-    },
-    "rsl_rl": {"num_steps_per_env": STEPS, "save_interval": 1},
-    "skrl": {"agent.rollouts": STEPS, "agent.experiment.checkpoint_interval": STEPS},
-}
-
-
-class Killed(BaseException):
-    """The error that kills a rank of the fake world."""
-
-
-def die():
-    raise Killed
+TWO_RANKS = ("--library", "rsl_rl", "--distributed", "--nproc-per-node", "2", "--num-envs", "8")
+RUN = (*TWO_RANKS, f"agent.num_steps_per_env={STEPS}", "agent.save_interval=1")
 
 
 KILLER = '''
@@ -70,46 +51,19 @@ class Killer:
 '''
 
 
-def end_of(log_root, library):
+def end_of(log_root):
     """Return digests of the last checkpoint, and of every rank's state that belongs to it."""
-    found = newest_first(str(log_root), library, DEFAULT_TASK, INDEX)
+    found = newest_first(str(log_root), "rsl_rl", DEFAULT_TASK, INDEX)
     checkpoint = Run(found[0], warn=pytest.fail).checkpoint()
     state = checkpoint.state
     parts = [checkpoint.path.read_bytes(), pickle.dumps(state["progress"])]
     return [hashlib.sha256(part).hexdigest() for part in parts] + [x for _, x in state["ranks"]]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("library", list(OPTIONS))
-def test_a_run_killed_at_each_step_of_a_rollout_ends_with_the_same_bytes(library, tmp_path):
-    options = {
-        "library": library,
-        "num_envs": 8,
-        "max_iterations": ITERATIONS,
-        "agent": OPTIONS[library],
-    }
-    world = FakeWorld(2, rank_local=RANK_LOCAL.get(library, ()))
-    world.train(**options, log_root=str(tmp_path / "whole"))
-    killed = {**options, "log_root": str(tmp_path / "killed")}
-    for kill in range(KILLS):
-        # In the second iteration after the start: one more is done each time.
-        observers = [lambda at=STEPS + 1 + kill % STEPS: InStep(at, die)]
-        checkpoint = "latest" if kill else None
-        with pytest.raises(Killed):
-            world.train(**killed, checkpoint=checkpoint, observers=observers)
-    runs = world.train(**killed, checkpoint="latest")
-    assert runs[0].result.iterations == ITERATIONS - KILLS
-    assert end_of(tmp_path / "killed", library) == end_of(tmp_path / "whole", library)
-
-
 @pytest.fixture
 def killer(command):
     """The command, with an observer `killer` installed."""
-    info = command.plugins / "killer_plugin-1.0.dist-info"
-    info.mkdir()
-    (command.plugins / "killer_plugin.py").write_text(KILLER)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: killer-plugin\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[rltrain]\nkiller = killer_plugin\n")
+    command.install("killer_plugin", KILLER)
     return command
 
 
@@ -117,9 +71,7 @@ def killer(command):
 @pytest.mark.scenario
 @pytest.mark.timeout(600)  # Nine starts of two ranks.
 def test_real_ranks_killed_again_and_again_end_with_the_same_bytes(killer, tmp_path):
-    agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]
-    words = ["--library", "rsl_rl", "--distributed", "--nproc-per-node", "2", "--num-envs", "8"]
-    words += ["--max-iterations", str(REAL_ITERATIONS), *agent]
+    words = (*RUN, "--max-iterations", str(REAL_ITERATIONS))
     killer.log_root = tmp_path / "whole"
     assert killer(*words).returncode == 0
     killer.log_root = tmp_path / "killed"
@@ -132,27 +84,25 @@ def test_real_ranks_killed_again_and_again_end_with_the_same_bytes(killer, tmp_p
     run = killer(*words, "--checkpoint", "latest")
     assert run.returncode == 0, run.stderr
     assert "Resuming" in run.stdout
-    assert end_of(tmp_path / "killed", "rsl_rl") == end_of(tmp_path / "whole", "rsl_rl")
+    assert end_of(tmp_path / "killed") == end_of(tmp_path / "whole")
     # Late enough that the ranks that start again have fewer steps left.
     killer.log_root = tmp_path / "restarted"
     run = killer(*words, "--max-restarts", "1", "--observer", "killer", KILL_AT=str(8 * STEPS + 3))
     assert run.returncode == 0, run.stderr
     assert "restart 1 of 1: rank 1 was killed by SIGKILL after iteration" in run.stdout
-    assert end_of(tmp_path / "restarted", "rsl_rl") == end_of(tmp_path / "whole", "rsl_rl")
+    assert end_of(tmp_path / "restarted") == end_of(tmp_path / "whole")
     assert len(run.checkpoints()) == REAL_ITERATIONS
 
 
 @pytest.mark.slow
 def test_a_run_that_rolls_back_ends_with_the_bytes_of_one_that_never_had_to(killer, tmp_path):
-    agent = [f"agent.{key}={value}" for key, value in OPTIONS["rsl_rl"].items()]
-    words = ["--library", "rsl_rl", "--distributed", "--nproc-per-node", "2", "--num-envs", "8"]
-    words += ["--max-iterations", "4", *agent]
+    words = (*RUN, "--max-iterations", "4")
     killer.log_root = tmp_path / "whole"
     assert killer(*words).returncode == 0
     killer.log_root = tmp_path / "back"
-    words += ["--max-restarts", "1", "--observer", "killer"]
+    words = (*words, "--max-restarts", "1", "--observer", "killer")
     # In the third iteration: the ranks that start again have fewer steps left.
     run = killer(*words, NAN="1", KILL_AT=str(3 * STEPS - 1))
     assert run.returncode == 0, run.stderr
     assert "NaN or infinity in iteration 3: rank 1: rewards" in run.stdout + run.stderr
-    assert end_of(tmp_path / "back", "rsl_rl") == end_of(tmp_path / "whole", "rsl_rl")
+    assert end_of(tmp_path / "back") == end_of(tmp_path / "whole")

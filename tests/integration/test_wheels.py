@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -16,17 +16,6 @@ ROOT = Path(__file__).parents[2]
 NO_ISOLATION = {"PIP_NO_BUILD_ISOLATION": "false"}
 """Lets pip build with what is installed. It means what --no-build-isolation does."""
 UV = (sys.executable, "-m", "uv", "--quiet", "pip", "install")
-
-
-def run(*command: str, cwd: Path, timeout: float = 600, status: int = 0, **variables: str) -> str:
-    """Run a command; return what it prints, or its errors where it is to fail."""
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    environ |= variables
-    done = subprocess.run(
-        command, cwd=cwd, env=environ, capture_output=True, text=True, timeout=timeout, check=False
-    )
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stderr if status else done.stdout
 
 
 OTHERS = sorted(path.parent.name for path in ROOT.glob("src/**/pyproject.toml"))
