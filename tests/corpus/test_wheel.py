@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
 import pytest
+from helpers import python
 
 pytestmark = [pytest.mark.long, pytest.mark.corpus]
 
@@ -24,15 +21,7 @@ print(sys.modules["isaacsim"].SimulationApp.call_args.kwargs["experience"])
 
 def test_the_app_of_the_wheel_starts(wheel, tmp_path):
     """Its `__init__` makes the module `isaaclab.app` in its own way. Isaac Sim is a mock."""
-    environ = os.environ | {"EXP_PATH": str(tmp_path)}
-    result = subprocess.run(
-        [sys.executable, "-c", START, str(wheel.parents[1])],
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert result.returncode == 0, result.stderr
+    result = python(START, str(wheel.parents[1]), EXP_PATH=str(tmp_path))
     assert result.stdout.splitlines()[-1].endswith("isaaclab.python.headless.kit")
 
 

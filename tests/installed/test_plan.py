@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cluster_variables import SKRL
+from helpers import refusal
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
@@ -62,9 +63,7 @@ def test_ranks_that_were_started_for_jax_do_not_train_on_torch():
     ],
 )
 def test_options_that_jax_lacks_are_refused(jax_plan, options, message):
-    with pytest.raises(UsageError) as caught:
-        jax_plan({}, nproc_per_node=2, **options)
-    assert message in str(caught.value)
+    assert message in refusal(jax_plan, {}, nproc_per_node=2, **options)
 
 
 def test_on_one_node_every_launcher_has_restarts(jax_plan):
@@ -112,9 +111,7 @@ def test_a_suite_of_another_framework_is_refused_with_what_works(site, stub):
             return [SuiteSpec(name="programs", factory="stub_parts:StubSuite", **facts)]
         """,
     )
-    with pytest.raises(UsageError) as caught:
-        make_plan({**stub.OPTIONS, "task": "Program-v0"}, {})
-    assert str(caught.value) == (
+    assert refusal(make_plan, {**stub.OPTIONS, "task": "Program-v0"}, {}) == (
         "--framework numpy: the environments of the suite programs support jax only. "
         "Give --framework jax --library skrl."
     )
