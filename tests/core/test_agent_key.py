@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from helpers import refusal
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
@@ -56,9 +57,7 @@ def test_the_key_says_library_and_algorithm(key):
     ],
 )
 def test_what_does_not_fit_is_refused(options, message):
-    with pytest.raises(UsageError) as refused:
-        chosen(**options)
-    assert str(refused.value) == message
+    assert refusal(chosen, **options) == message
 
 
 def test_a_task_without_sets_says_so():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import python
 
 from rltrain.cli.main import main
 from rltrain.commands import read_run, resolve_run
@@ -141,9 +141,7 @@ def test_the_cores_commands_do_not_look_for_plugins(line):
         "with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):\n"
         f"    sys.exit(rltrain.cli.main({line.split()!r}))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
-    )
+    done = python(code, check=False)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -3,12 +3,11 @@ from __future__ import annotations
 import dataclasses
 import io
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from console_records import SAVED, Terminal, ended, scalars, started, write_records
+from helpers import python
 
 from rltrain.builtin.console import ConsoleWriter, duration, number
 from rltrain.records import Media, Record, Warned
@@ -160,5 +159,4 @@ def test_the_plugin_is_light_and_names_the_writer() -> None:
     heavy = {"gymnasium", "numpy", "rich", "tensorboard", "torch"}
     code = "import sys, rltrain.builtin.console, rltrain.builtin.plugin as plugin\n"
     code += f"print(plugin.rltrain_provides()[0].factory, *({heavy} & set(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "rltrain.builtin.console:ConsoleWriter"
+    assert python(code).stdout.strip() == "rltrain.builtin.console:ConsoleWriter"

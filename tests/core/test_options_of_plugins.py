@@ -9,6 +9,7 @@ import types
 from pathlib import Path
 
 import pytest
+from helpers import refusal
 
 from rltrain.cli.main import main
 from rltrain.cli.train import separate
@@ -55,12 +56,6 @@ def module(monkeypatch):
 
 CSV = WriterSpec(name="csv", factory="csv_of_a_test:Writer", options="csv_of_a_test:Options")
 PLAIN = ObserverSpec(name="plain", factory="csv_of_a_test:Writer")
-
-
-def refused(given) -> str:
-    with pytest.raises(UsageError) as caught:
-        check_options([CSV, PLAIN], given)
-    return str(caught.value)
 
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -129,7 +124,7 @@ def test_the_plugin_is_made_with_its_options():
     ],
 )
 def test_wrong_options_are_named(given, message):
-    assert refused(given) == message
+    assert refusal(check_options, [CSV, PLAIN], given) == message
 
 
 def test_a_dataclass_needs_a_default_for_each_field():

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 import yaml
+from helpers import refusal
 from made_up_runs import made_state
 
 from rltrain.errors import UsageError
@@ -39,9 +40,7 @@ def config(plan):
 @pytest.fixture
 def refused(plan):
     def refuse(environ=None, **options) -> str:
-        with pytest.raises(UsageError) as caught:
-            plan(environ, **options)
-        return str(caught.value)
+        return refusal(plan, environ, **options)
 
     return refuse
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import processes_work as works
 import pytest
+from helpers import wait_for
 
 from rltrain.builtin import processes
 from rltrain.builtin.processes import ProcessesLauncher
@@ -140,9 +141,7 @@ def signal_when_running(tmp_path, *numbers):
     """Signal this process once both ranks run, from a thread: the main one waits in `launch`."""
 
     def send():
-        deadline = time.monotonic() + LIMIT
-        while len(list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_for(lambda: len(list(tmp_path.glob("*.pid"))) == 2, LIMIT)
         for number in numbers:
             os.kill(os.getpid(), number)
             time.sleep(0.3)
@@ -217,9 +216,7 @@ def when_running(tmp_path, act):
     """Act on the process from which the ranks are forked once both run, from a thread."""
 
     def look():
-        deadline = time.monotonic() + LIMIT
-        while len(running(tmp_path)) < 2 and time.monotonic() < deadline:
-            time.sleep(0.02)
+        wait_for(lambda: len(running(tmp_path)) == 2, LIMIT)
         act(server_of(running(tmp_path)[0]))
 
     thread = threading.Thread(target=look)
@@ -232,7 +229,4 @@ def test_ranks_end_with_the_process_from_which_they_were_forked(launch, tmp_path
     with pytest.raises(RankFailed, match="from which this node's ranks are forked, was killed"):
         launch(works.wait)
     killer.join()
-    deadline = time.monotonic() + LIMIT
-    while running(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert running(tmp_path) == []
+    wait_for(lambda: not running(tmp_path), LIMIT)

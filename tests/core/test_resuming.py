@@ -6,6 +6,7 @@ import json
 import os
 
 import pytest
+from helpers import refusal
 from made_up_runs import made_state
 
 from rltrain.cli.train import read_options
@@ -45,9 +46,7 @@ def begun(stub, tmp_path):
 @pytest.fixture
 def refused(stub):
     def refuse(environ=None, **options) -> str:
-        with pytest.raises(UsageError) as caught:
-            make_plan(options, environ or {})
-        return str(caught.value)
+        return refusal(make_plan, options, environ or {})
 
     return refuse
 

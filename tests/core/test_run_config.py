@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from helpers import refusal
 
 from rltrain.config.checks import flag
 from rltrain.errors import UsageError
@@ -26,9 +27,7 @@ def placed(options: RunOptions) -> str:
 
 
 def refused(**options) -> str:
-    with pytest.raises(UsageError) as caught:
-        RunOptions.from_mapping(options)
-    return str(caught.value)
+    return refusal(RunOptions.from_mapping, options)
 
 
 def test_no_options_are_a_run_with_defaults():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import python
 from hostile import HOSTILE, controls, hostile_records
 from made_up_runs import make_run
 
@@ -166,11 +166,10 @@ def test_an_unexpected_error_is_plain_too(tmp_path):
         f"def fail(words): raise RuntimeError({HOSTILE!r})\n"
         "m._run = fail\nraise SystemExit(m.main([]))"
     )
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
-    printed = ended.stderr.decode()
+    ended = python(code, check=False)
     assert ended.returncode == 1
-    assert "Traceback" in printed
-    assert controls(printed) == []
+    assert "Traceback" in ended.stderr
+    assert controls(ended.stderr) == []
 
 
 def test_the_run_folder_of_this_test_may_have_any_name(tmp_path):

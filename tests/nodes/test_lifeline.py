@@ -11,6 +11,7 @@ import sys
 import time
 
 import pytest
+from helpers import free_port
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, UsageError
@@ -53,9 +54,7 @@ def _quick(monkeypatch):
 
 @pytest.fixture
 def port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+    return free_port()
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from helpers import FAMILIES, free_port
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
@@ -23,18 +24,6 @@ def _quick(monkeypatch):
     """After a failure, late members are not expected for seconds."""
     monkeypatch.setattr(meeting, "_LINGER", 0.5)
     monkeypatch.setattr(meeting, "_SLACK", 1.0)
-
-
-FAMILIES = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6, "localhost": socket.AF_INET}
-
-
-def free_port(host: str = "127.0.0.1") -> int:
-    with socket.socket(FAMILIES[host]) as found:
-        try:
-            found.bind((host, 0))
-        except OSError:
-            pytest.skip(f"this machine has no {host}")
-        return found.getsockname()[1]
 
 
 def met(members, host="127.0.0.1", timeout=30.0) -> list[str]:

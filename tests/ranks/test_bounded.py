@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 
 import pytest
+from helpers import python
 
 from rltrain.ranks.hangs import bounded
 
@@ -23,12 +22,10 @@ with bounded({"start": 1.0}):
 """
 
 
-def test_a_task_that_cannot_be_made_is_named_with_its_line(tmp_path):
+def test_a_task_that_cannot_be_made_is_named_with_its_line(tmp_path, monkeypatch):
     (tmp_path / "slow_task.py").write_text(TASK)
-    words = [sys.executable, "-c", LOOK]
-    done = subprocess.run(
-        words, cwd=tmp_path, capture_output=True, text=True, timeout=50, check=False
-    )
+    monkeypatch.chdir(tmp_path)
+    done = python(LOOK, check=False)
     assert done.returncode == 1
     first, _, where, *_ = done.stderr.splitlines()
     assert first == "Timeout (0:00:01)!"

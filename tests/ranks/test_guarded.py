@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from helpers import python, rltrain_command, wait_for
 
 from rltrain.__main__ import main
 
@@ -118,8 +119,7 @@ def test_what_a_rank_leaves_is_bounded_as_well(monkeypatch, tmp_path):
         "threading.Thread(target=time.sleep, args=[60], name='bridge').start()\n"
         "g.end_in_time(0)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=50)
-    assert done.returncode == 0
+    done = python(code)
     assert "'bridge' was left running, and is not waited for, at " in done.stderr
     assert time.monotonic() - began < 40
 
@@ -152,13 +152,6 @@ def state(pid):
         return file.read().rpartition(")")[2].split()[0]
 
 
-def becomes(pid, states):
-    deadline = time.monotonic() + 10
-    while state(pid) not in states and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return state(pid) in states
-
-
 def test_what_has_a_process_group_of_its_own_stops_and_goes_on_too():
     """As ranks have, which a terminal's Ctrl-Z does not reach."""
     process = start(
@@ -171,10 +164,9 @@ def test_what_has_a_process_group_of_its_own_stops_and_goes_on_too():
     try:
         time.sleep(0.3)
         os.killpg(process.pid, signal.SIGTSTP)
-        stopped = becomes(helper, "T")
+        wait_for(lambda: state(helper) == "T", seconds=10)
         os.killpg(process.pid, signal.SIGCONT)
-        assert stopped
-        assert becomes(helper, "SR")
+        wait_for(lambda: state(helper) in "SR", seconds=10)
     finally:
         os.killpg(process.pid, signal.SIGCONT)
     assert process.wait(timeout=30) == 0
@@ -198,17 +190,12 @@ def test_the_work_ends_with_a_killed_guard():
     worker = int(process.stdout.readline())
     process.kill()
     process.communicate(timeout=10)
-    deadline = time.monotonic() + 5
-    while os.path.exists(f"/proc/{worker}") and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not os.path.exists(f"/proc/{worker}")
+    wait_for(lambda: not os.path.exists(f"/proc/{worker}"), seconds=5)
 
 
 @pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["train", "--helpp"], 2)])
 def test_the_command_that_only_prints_ends_as_ever(words, status):
-    run = subprocess.run(
-        [sys.executable, "-m", "rltrain", *words], capture_output=True, text=True, timeout=60
-    )
+    run = rltrain_command(*words)
     assert run.returncode == status
     assert "before its work was done" not in run.stderr
 

@@ -13,6 +13,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from helpers import python
 
 from rltrain.errors import UsageError
 from rltrain.ranks.folders import private_folder, remove_leftovers
@@ -89,7 +90,7 @@ def test_what_is_removed_when_its_process_is_killed_is_removed_by_the_next_one(t
             (folder / "run").mkdir()
             os.rmdir = lambda path, **_: os.kill(os.getpid(), 9) if "rltrain-" in str(path) else 0
     """
-    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], timeout=60)
+    python(code, check=False)
     assert len(list(temporary.iterdir())) == 1
     remove_leftovers()
     assert list(temporary.iterdir()) == []

@@ -13,24 +13,14 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from helpers import python
 
 from rltrain.ranks.logs import LossyFile, RankLog, as_text, console_stream, older
 
 
-def process(code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run code in a process whose descriptor 1 is our pipe, not the test runner's."""
-    return subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code), *arguments],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-
-
 def test_all_output_goes_to_the_file(tmp_path):
     log = tmp_path / "rank_0.log"
-    done = process(
+    done = python(
         """
         import os, subprocess, sys
         from pathlib import Path
@@ -55,7 +45,7 @@ def test_all_output_goes_to_the_file(tmp_path):
 
 
 def test_the_console_still_reaches_the_user(tmp_path):
-    done = process(
+    done = python(
         """
         import sys
         from pathlib import Path
@@ -177,7 +167,7 @@ def test_a_console_on_a_full_disk_does_not_stop_a_rank(tmp_path):
 
 
 def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
-    done = process(
+    done = python(
         """
         import os, sys
         from pathlib import Path

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
+
+from helpers import free_port
 
 HERE = Path(__file__).parent
 
@@ -15,14 +16,10 @@ HERE = Path(__file__).parent
 @contextmanager
 def started(script, *arguments, size=2, host="127.0.0.1", environ=None):
     """Start `script rank size ...` for each rank; kill what is left."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host, 0))
-        port = probe.getsockname()[1]
     variables = {
         **os.environ,
         "MASTER_ADDR": host,
-        "MASTER_PORT": str(port),
+        "MASTER_PORT": str(free_port(host)),
         "OMP_NUM_THREADS": "1",
         **(environ or {}),
     }

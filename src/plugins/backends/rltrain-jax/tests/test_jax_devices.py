@@ -3,31 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-import os
-import subprocess
-import sys
 from ctypes.util import find_library
 from importlib import metadata
 from pathlib import Path
 
 import jax
 import pytest
+from helpers import python
 
 from rltrain.errors import RltrainError
 from rltrain_jax import devices
 from rltrain_jax.devices import _DRIVER_FILES, about, count_cuda, local_device
-
-
-def process(code: str, **variables: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout.strip()
 
 
 def test_nothing_of_the_plugin_imports_torch():
@@ -36,7 +22,7 @@ def test_nothing_of_the_plugin_imports_torch():
         "import rltrain_jax.backends, rltrain_jax.gradients, rltrain_jax.trees\n"
         "print('torch' in sys.modules)"
     )
-    assert process(code) == "False"
+    assert python(code).stdout.strip() == "False"
 
 
 def test_the_cpu_is_jaxs_cpu():
@@ -67,7 +53,7 @@ def test_without_a_driver_there_is_no_gpu_and_jax_is_not_imported():
         "from rltrain_jax.devices import count_cuda\n"
         "print(count_cuda(), 'jax' in sys.modules)"
     )
-    assert process(code) == "0 False"
+    assert python(code).stdout.strip() == "0 False"
 
 
 class Driver:

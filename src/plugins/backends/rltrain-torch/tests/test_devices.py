@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import python
 
 from rltrain.errors import RltrainError
 from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_torch.backends import GlooBackend
 from rltrain_torch.devices import _DRIVER_FILES, about, count_cuda
-
-
-def process(code: str, **variables: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    )
-    return done.stdout.strip()
 
 
 def test_everything_that_is_declared_can_be_chosen():
@@ -43,7 +29,7 @@ def test_everything_that_is_declared_can_be_chosen():
 
 def test_hidden_gpus_do_not_count():
     code = "from rltrain_torch.devices import count_cuda; print(count_cuda())"
-    assert process(code, CUDA_VISIBLE_DEVICES="") == "0"
+    assert python(code, CUDA_VISIBLE_DEVICES="").stdout.strip() == "0"
 
 
 @pytest.mark.skipif(

@@ -5,10 +5,8 @@ With torch 2.7, gloo's threads and the destructor of a group may wait for each o
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from helpers import python
 
 SCRIPT = """
 import torch
@@ -41,5 +39,4 @@ for _ in range(20):
 
 @pytest.mark.parametrize("owner", ["rltrain", "the user"])
 def test_a_group_can_be_destroyed_right_after_a_collective(owner):
-    script = SCRIPT.format(owner=owner)
-    subprocess.run([sys.executable, "-c", script], timeout=60, check=True)
+    python(SCRIPT.format(owner=owner), timeout=60)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from helpers import python
 
 from rltrain.plugins.registry import discover
 from rltrain.specs import LibrarySpec
@@ -40,10 +38,7 @@ def preloaded() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("device", "module"), preloaded())
 def test_what_ranks_are_forked_from_is_imported_without_cuda_or_a_thread(device, module):
-    words = [sys.executable, "-c", TO_PRELOAD, module]
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
-    assert ran.returncode == 0, ran.stderr
-    asked, threads, later = ran.stdout.splitlines()[-1].split(" | ")
+    asked, threads, later = python(TO_PRELOAD, module).stdout.splitlines()[-1].split(" | ")
     assert (threads, later) == ("1", "[]")
     if device != "cpu":
         assert asked == "[]"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import free_port
 from operators import Pod, pods_of
 
 pytestmark = pytest.mark.slow
@@ -39,9 +39,7 @@ def test_two_pods_train_together(manifest, tmp_path, kind):
     volume = tmp_path / "runs"
     pods = pods_of(manifest(kind, RUN, "--volume", f"runs:{volume}"))
     assert len(pods) == 2
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     processes = [start(pod, port) for pod in pods]
     printed = [process.communicate(timeout=150) for process in processes]
     assert [process.returncode for process in processes] == [0, 0], printed

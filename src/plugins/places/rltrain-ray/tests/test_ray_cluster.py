@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 import pytest
+from helpers import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -132,13 +133,6 @@ def ranks_of(folder) -> list[int]:
     return found
 
 
-def wait_until(ready, timeout=60) -> None:
-    deadline = time.monotonic() + timeout
-    while not ready():
-        assert time.monotonic() < deadline
-        time.sleep(0.2)
-
-
 def test_two_nodes_train_one_run(start, tmp_path):
     status, out, err = finished(start(*RUN, *SHORT))
     assert status == 0, out + err
@@ -155,7 +149,7 @@ def test_a_failed_rank_is_shown_as_without_ray(start, tmp_path):
     assert status == 1
     assert "raised ValueError: planted in one rank's environment" in err.rstrip().splitlines()[-1]
     assert "rltrain: Node 1 (" in err
-    wait_until(lambda: not ranks_of(tmp_path), 10)
+    wait_for(lambda: not ranks_of(tmp_path), 10)
 
 
 def test_all_nodes_start_again_and_go_on_from_the_checkpoint(start, tmp_path):
@@ -174,9 +168,7 @@ def test_all_nodes_start_again_and_go_on_from_the_checkpoint(start, tmp_path):
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGUSR1, 75)])
 def test_a_run_that_is_asked_to_end_saves_a_checkpoint(start, tmp_path, number, status):
     run = start(*RUN, *FOREVER, "--checkpoint-interval", "100000")
-    wait_until(
-        lambda: any(path.stat().st_size for path in tmp_path.glob("logs/*/*/*/metrics.jsonl"))
-    )
+    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("logs/*/*/*/metrics.jsonl")))
     run.send_signal(number)
     ended, out, err = finished(run, 60)
     assert ended == status, out + err
@@ -185,13 +177,13 @@ def test_a_run_that_is_asked_to_end_saves_a_checkpoint(start, tmp_path, number, 
     assert "Traceback" not in err
     (index,) = tmp_path.glob("logs/*/*/*/checkpoints.json")
     assert max(each["iteration"] for each in json.loads(index.read_text())) > 0
-    wait_until(lambda: not ranks_of(tmp_path), 10)
+    wait_for(lambda: not ranks_of(tmp_path), 10)
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_second_request_ends_the_ranks_of_all_nodes_at_once(start, tmp_path, number, status):
     run = start(*RUN, *FOREVER[:-1], "1", "agent.num_steps_per_env=100000000")
-    wait_until(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_1.log")))
+    wait_for(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_1.log")))
     time.sleep(3)
     run.send_signal(number)
     time.sleep(3)
@@ -199,17 +191,17 @@ def test_a_second_request_ends_the_ranks_of_all_nodes_at_once(start, tmp_path, n
     ended, out, err = finished(run, 30)
     assert ended == status, out + err
     assert "Traceback" not in err
-    wait_until(lambda: not ranks_of(tmp_path), 10)
+    wait_for(lambda: not ranks_of(tmp_path), 10)
 
 
 def test_sigterm_ends_the_ranks_which_have_the_cpus_of_one_each(start, tmp_path):
     # A signal is no failure after which the nodes start again.
     run = start(*RUN[:-3], "1", "--nproc-per-node", "2", *FOREVER, "--max-restarts", "1")
-    wait_until(lambda: [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"])
+    wait_for(lambda: [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"])
     run.terminate()
     status, _out, err = finished(run, 30)
     assert (status, err) == (75, "")
-    wait_until(lambda: not ranks_of(tmp_path), 10)
+    wait_for(lambda: not ranks_of(tmp_path), 10)
 
 
 def test_a_node_without_the_plugin_is_a_clear_error(start, cluster, tmp_path, monkeypatch):
@@ -264,9 +256,9 @@ def test_a_node_that_dies_ends_the_run_and_is_named(start, cluster, tmp_path):
     running, _ = cluster
     extra = running.add_node(num_cpus=2, resources={"extra": 1}, object_store_memory=80 << 20)
     run = start(*RUN[:5], "3", *RUN[6:], *FOREVER)
-    wait_until(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_2.log")))
+    wait_for(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_2.log")))
     running.remove_node(extra, allow_graceful=False)
     status, out, err = finished(run, 60)
     assert status == 1, out + err
     assert "is gone" in err or "Ray lost node" in err
-    wait_until(lambda: not ranks_of(tmp_path), 10)
+    wait_for(lambda: not ranks_of(tmp_path), 10)

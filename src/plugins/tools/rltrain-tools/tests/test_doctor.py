@@ -7,11 +7,11 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import flaky_plugin
 import pytest
+from helpers import wait_for
 
 from rltrain.cli.main import main
 from rltrain.plugins.registry import discover
@@ -191,10 +191,7 @@ def living(folder: Path) -> list[int]:
 
 def check_gone(folder: Path) -> None:
     """Check that the ranks are gone; a killed one takes a moment to exit."""
-    deadline = time.monotonic() + 15
-    while living(folder) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert living(folder) == []
+    wait_for(lambda: not living(folder), seconds=15)
 
 
 @pytest.fixture
@@ -224,9 +221,7 @@ def test_a_backend_that_hangs_until_a_variable_is_set(doctor, pids):
 def test_no_process_outlives_the_doctor(flaky, pids, number):
     command = [sys.executable, "-m", "rltrain", *WORDS, "--backend", "hangs"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
-        deadline = time.monotonic() + 60
-        while not list(pids.iterdir()) and time.monotonic() < deadline:
-            time.sleep(0.1)
+        wait_for(lambda: list(pids.iterdir()))
         process.send_signal(number)
         process.communicate(timeout=30)
         assert process.returncode != 0

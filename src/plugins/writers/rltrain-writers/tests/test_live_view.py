@@ -10,14 +10,13 @@ import os
 import re
 import signal
 import struct
-import subprocess
-import sys
 import termios
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from console_records import SAVED, Terminal, ended, scalars, started, write_records
+from helpers import python
 from hostile import controls, hostile_records
 
 from rltrain.builtin.console import ConsoleWriter
@@ -190,7 +189,7 @@ class TestLiveView:
             say("Rank 1 is slow [bold]")
             code = "import sys, pathlib; from rltrain.ranks.logs import show\n"
             code += "show('of the launcher', pathlib.Path(sys.argv[1]))"
-            subprocess.run([sys.executable, "-c", code, tmp_path], check=True)
+            python(code, str(tmp_path))
             Notes(tmp_path).set_training()
             assert ask_to_end(tmp_path, signal.SIGINT)
             writer.rltrain_shutdown()

@@ -9,13 +9,14 @@ import re
 import time
 
 import pytest
+from helpers import wait_for
 
 from rltrain.records import CheckpointSaved, Media, Scalars
 
 pytest.importorskip("mlflow")
 
 from mlflow_servers import Server, never_answering
-from tracker_runs import ENDED, said, saved_files, scalars, started, wait_for
+from tracker_runs import ENDED, said, saved_files, scalars, started
 
 from rltrain_mlflow.plugin import MlflowOptions
 from rltrain_mlflow.writer import MlflowClient, MlflowTracker, MlflowWriter

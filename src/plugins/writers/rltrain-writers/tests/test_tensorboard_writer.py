@@ -2,11 +2,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers import python
 from made_up_plugins import hidden_variables, plain_environment, site, stub
 from test_long_runs import hold_no_more
 from tracker_runs import started
@@ -112,8 +111,7 @@ def test_two_runs_in_one_process_do_not_share_a_file(tmp_path: Path) -> None:
 def test_it_is_written_without_torch_or_tensorflow() -> None:
     code = "import sys, rltrain_tensorboard.writer\n"
     code += "print(sorted({'rich', 'tensorflow', 'torch'} & set(sys.modules)))"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.strip() == "[]"
+    assert python(code).stdout.strip() == "[]"
 
 
 @pytest.mark.long

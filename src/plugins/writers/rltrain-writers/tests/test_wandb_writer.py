@@ -10,13 +10,14 @@ import sys
 import time
 
 import pytest
+from helpers import wait_for
 
 from rltrain.records import CheckpointSaved, Media, Scalars
 
 pytest.importorskip("wandb")
 
 import wandb
-from tracker_runs import ENDED, said, saved_files, scalars, started, wait_for
+from tracker_runs import ENDED, said, saved_files, scalars, started
 from wandb_file import Recorded, recorded
 from wandb_server import serving
 

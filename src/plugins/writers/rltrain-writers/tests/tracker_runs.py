@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 from rltrain.records import RunEnded, RunStarted, Scalars
 from rltrain.types import World
 
@@ -36,10 +34,3 @@ def said(capsys, tracker):
     """Return what the writer has said on the console."""
     lines = capsys.readouterr().out.splitlines()
     return [line for line in lines if line.startswith(f"rltrain: {tracker}")]
-
-
-def wait_for(condition):
-    end = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.05)

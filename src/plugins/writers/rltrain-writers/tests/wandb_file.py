@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import struct
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from helpers import wait_for
 from wandb.proto.wandb_internal_pb2 import Record
 
 BLOCK = 32768
@@ -89,8 +89,9 @@ def recorded(run_dir: Path, *, ended: bool = True) -> list[Recorded]:
 
 def _ended(file: Path) -> Recorded:
     """Wait for the client's service process to write the end of a run."""
-    end = time.monotonic() + 20
-    while (found := Recorded(file)).exit_code is None:
-        assert time.monotonic() < end, f"{file} has no end"
-        time.sleep(0.05)
-    return found
+
+    def ended() -> Recorded | None:
+        found = Recorded(file)
+        return None if found.exit_code is None else found
+
+    return wait_for(ended, seconds=20, every=0.05, what=f"{file} has no end")
