@@ -6,9 +6,10 @@ import re
 
 import pytest
 import stub_plugin
+from helpers import refusal
 
 from rltrain.errors import UsageError
-from rltrain.files.dotted import flatten, get_dotted, overlaid, set_dotted
+from rltrain.files.dotted import flatten, get_dotted, leaves, overlaid, set_dotted
 from rltrain.options.agent import load_agent, override_agent, parse_override, resolve_env
 from rltrain.plugins.registry import PluginRecord, Registry
 from rltrain.specs import Choices, Keys, LibrarySpec, OptionSchema, SuiteSpec
@@ -48,9 +49,7 @@ def resolve(overrides, path=None):
 
 
 def refused(overrides, path=None) -> str:
-    with pytest.raises(UsageError) as caught:
-        resolve(overrides, path)
-    return str(caught.value)
+    return refusal(resolve, overrides, path)
 
 
 def test_the_callers_options_are_not_changed():
@@ -236,9 +235,7 @@ def test_a_word_that_the_library_lacks_is_refused_from_an_override_and_from_a_fi
         "+agent.a.by="
     )
     for arguments in ({"overrides": {"a.by": "sgdd"}}, {"overrides": {}, "file": "sgdd"}):
-        with pytest.raises(UsageError) as caught:
-            with_words(**arguments)
-        assert str(caught.value) == f"agent.a.by=sgdd: {told}"
+        assert refusal(with_words, **arguments) == f"agent.a.by=sgdd: {told}"
 
 
 def test_a_refused_word_names_the_installed_version():
@@ -300,9 +297,7 @@ def test_other_programs_may_keep_options_in_an_open_section():
     ],
 )
 def test_a_file_with_other_keys_than_the_librarys_is_refused(file, told):
-    with pytest.raises(UsageError) as caught:
-        with_keys({}, file)
-    assert str(caught.value) == told
+    assert refusal(with_keys, {}, file) == told
     with_keys({}, file, trained_before=True)
 
 
@@ -423,6 +418,7 @@ def test_flatten_reaches_every_leaf():
         "d.0.e": 2,
         "f": None,
     }
+    assert dict(leaves(options)) == {"a.b": 1, "d": [{"e": 2}], "f": None}
 
 
 def test_merging_options_replaces_leaves_and_whole_lists():

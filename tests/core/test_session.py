@@ -16,7 +16,7 @@ import stub_parts
 from fake_ranks import run_ranks
 from gymnasium.vector import AutoresetMode
 from made_up_arrays import MadeUpArrays, tensor
-from made_up_sessions import Body, session_of
+from made_up_sessions import session_of
 
 from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
@@ -153,11 +153,6 @@ def test_every_writer_gets_every_record(run, stub):
         assert f"write more {kind}" in written
 
 
-def test_no_writer_is_needed(run, stub):
-    assert run(writers=[]).iterations == 3
-    assert stub.RECORDS == []
-
-
 @pytest.mark.parametrize(("name", "kind"), [("ValueError", ValueError)])
 def test_an_error_in_training_propagates_unchanged_and_is_recorded(run, stub, name, kind):
     with pytest.raises(kind, match=r"^as asked$") as caught:
@@ -224,15 +219,6 @@ def test_the_manifest_describes_the_run(run):
 def test_metadata_that_does_not_parse_does_not_stop_a_run(run, site):
     site.install("broken-one", "", requires=("not a requirement at all",))
     assert run().iterations == 3
-
-
-def test_the_agents_options_are_written(run):
-    from rltrain.files.yaml import load_yaml
-
-    result = run(agent={"learn.rate": 0.25})
-    options = load_yaml(str(Path(result.run_dir) / "agent.yaml"), "agent")
-    assert options["learn"]["rate"] == 0.25
-    assert options["layers"] == [{"size": 1}, {"size": 2}]
 
 
 def test_a_drawn_seed_is_reported_and_differs_from_run_to_run(run, stub):
@@ -553,14 +539,6 @@ def test_a_shutdown_error_does_not_hide_an_earlier_error(stub, tmp_path):
         single(body, tmp_path, Shuts(OSError("cannot close"))).run()
 
 
-def test_a_hook_without_an_implementation_names_who_should_have_one(tmp_path):
-    plugins = RunPlugins()
-    plugins.register(Body(None, lambda session: None), "library")
-    config = make_config(suite="mine", num_envs=1, log_root=str(tmp_path))
-    with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
-        RankSession(config, World(), plugins).run()
-
-
 def test_a_launcher_without_launch_names_itself(run):
     with pytest.raises(PluginError, match=r"launcher 'without_launch' .*: implement launch\."):
         run(distributed=True, nproc_per_node=2, launcher="without_launch")
@@ -572,11 +550,6 @@ def test_a_launcher_that_returns_nothing_names_itself(run, monkeypatch):
         PluginError, match=r"'stub_launcher' returned NoneType: its launch\(\) must"
     ):
         run(distributed=True, nproc_per_node=2)
-
-
-def test_a_launcher_is_given_the_plan(run, stub):
-    run(distributed=True, nproc_per_node=3)
-    assert stub.EVENTS == [("launch", 3)]
 
 
 @pytest.mark.parametrize("what", ["observation space", "action space", "longest episode"])

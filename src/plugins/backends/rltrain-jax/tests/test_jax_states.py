@@ -37,14 +37,6 @@ def test_jax_arrays_are_restored(dtype):
     assert jax.random.normal(back["key"]) == jax.random.normal(state["key"])
 
 
-def test_equal_states_with_jax_arrays_are_the_same_bytes():
-    def state(value):
-        return [jnp.arange(3.0) + value, {"key": jax.random.PRNGKey(value)}]
-
-    assert dumps(state(1)) == dumps(state(1))
-    assert dumps(state(1)) != dumps(state(2))
-
-
 @pytest.mark.parametrize("protocol", [4, 5])
 @pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4"])
 def test_pickled_arrays_of_narrow_types_are_read(name, protocol):

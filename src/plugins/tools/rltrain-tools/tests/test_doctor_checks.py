@@ -7,21 +7,19 @@ import os
 import resource
 import socket
 import stat
-import subprocess
-import sys
 import tempfile
 
 import pytest
+from helpers import python
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
 from rltrain.plugins.registry import discover
-from rltrain.terminal import plain, plain_output
 from rltrain.testing import make_config
 from rltrain.types import World
 from rltrain_doctor import limits as limits_module
 from rltrain_doctor.devices import devices
-from rltrain_doctor.findings import print_section, problem, run_check
+from rltrain_doctor.findings import run_check
 from rltrain_doctor.limits import limits
 from rltrain_doctor.network import network
 from rltrain_doctor.variables import variables
@@ -385,9 +383,7 @@ def test_this_machine_is_checked_without_importing_a_framework(stub):
         "heavy = {'torch', 'jax', 'numpy', 'gymnasium'} & set(sys.modules); "
         "print(sorted(heavy), file=sys.stderr)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True
-    )
+    done = python(code)
     assert done.stderr == "asking numpy what it sees ...\n[]\n"
     output = json.loads(done.stdout)
     assert set(output) == {"rltrain", "host", "status", "sections"}
@@ -407,27 +403,6 @@ def test_the_doctor_shows_no_secret():
     assert "RLTRAIN_TOKEN=(hidden)" in text
     assert "NCCL_DEBUG=INFO" in text
     assert "s3cr3t-of-mine" not in text
-
-
-def test_the_doctor_prints_plain_findings(capsys):
-    hostile = "\x1b[2J\x1b]0;title\x07\rfine \u202e"
-    finding = problem(hostile, hostile, hostile, error=f"{hostile}\n{hostile}")
-    with plain_output():
-        print_section(hostile, [finding])
-    printed = capsys.readouterr().out
-    assert printed == plain(printed)
-    assert r"\x1b[2J" in printed
-    print_section("Limits", [problem("files", "too few", "raise it")])
-    assert capsys.readouterr().out.split() == [
-        "Limits",
-        "problem",
-        "files",
-        "too",
-        "few",
-        "->",
-        "raise",
-        "it",
-    ]
 
 
 def test_a_place_for_temporary_files_that_is_none(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.plan.resolve import make_plan
 from rltrain.plugins.registry import discover
 from rltrain.policies.session import open_session
-from rltrain.policies.trained import find_trained, plan_policy, with_drawing
+from rltrain.policies.trained import find_trained, plan_policy
 from rltrain.specs import SuiteSpec
 from rltrain.types import World
 from rltrain_play.episodes import Block, Episode, make_blocks, play_block
@@ -212,11 +212,6 @@ def test_a_policy_that_does_not_fit_the_task_as_it_is_played_says_so(run, playin
             pytest.raises(UsageError, match=says),
         ):
             session.load_policy()
-
-
-def test_what_is_drawn_must_be_drawable(run):
-    with pytest.raises(UsageError, match="suite stubs does not render"):
-        with_drawing(plan_policy(find_trained(str(run), None, {})))
 
 
 def test_a_session_loads_without_training(session, stub):

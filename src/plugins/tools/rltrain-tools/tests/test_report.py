@@ -59,16 +59,11 @@ def written(tmp_path):
     return write
 
 
-def test_runs_that_differ_in_how_they_were_started_are_one_group(tmp_path):
-    runs = [
-        make_run(tmp_path / "a", seed=1),
-        make_run(tmp_path / "b", seed=2, launcher="x", max_restarts=3, check_interval=9),
-    ]
-    assert len(grouped(read_runs(map(str, runs)))) == 1
-
-
 def test_options_that_say_nothing_of_what_is_learned_split_no_group(tmp_path):
     others = {
+        "launcher": "x",
+        "max_restarts": 3,
+        "check_interval": 9,
         "max_iterations": 40,
         "agent": {"params": {"config": {"max_epochs": 40}, "seed": 5}},
         "plugins": {"wandb": {"name": "b"}, "tensorboard": {"flush": 9}, "slurm": {"time": "1h"}},
