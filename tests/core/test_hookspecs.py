@@ -7,7 +7,6 @@ import inspect
 import pytest
 
 from rltrain.hookspecs import DeclarationHooks, RunHooks
-from rltrain.plugins.manager import RunPlugins
 from rltrain.specs import KINDS
 
 HOOKS = {
@@ -36,9 +35,3 @@ def test_required_hooks_exist():
     for kind in KINDS.values():
         assert set(kind.requires) <= known
         assert kind.requires or kind.kind in ("cluster", "observer")
-
-
-def test_the_five_hooks_of_the_project_are_run_hooks():
-    hook = RunPlugins().hook
-    for name in ("init_distributed", "wrap_model", "gradient_sync", "seed", "write"):
-        assert callable(getattr(hook, f"rltrain_{name}"))
