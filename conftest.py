@@ -66,6 +66,8 @@ def of_seconds():
 def pytest_itemcollected(item):
     if item.nodeid.partition("[")[0] in of_seconds():
         item.add_marker("seconds")
+    if "[" in item.name and not hasattr(item, "callspec"):  # A kit's rule for a variant.
+        item.add_marker("long")
 
 
 def pytest_collection_finish():
@@ -141,7 +143,7 @@ def _test_of(item):
     """Return the test of which an item is a case; "" if it is the only one."""
     if item.get_closest_marker("scenario"):
         return "scenario"
-    return item.nodeid.partition("[")[0] if hasattr(item, "callspec") else ""
+    return item.nodeid.partition("[")[0] if "[" in item.name else ""
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,6 +1,8 @@
-"""The embedded cart-pole with observations and actions of other kinds."""
+"""The embedded cart-pole with other observations and actions, as a suite; and options for it."""
 
 from __future__ import annotations
+
+import copy
 
 import gymnasium
 import torch
@@ -9,7 +11,43 @@ from gymnasium.vector import VectorWrapper
 from gymnasium.vector.utils import batch_space
 
 from rltrain import hookimpl
+from rltrain.specs import SuiteSpec
+from rltrain.types import TaskInfo
 from rltrain_gymnasium.batched import make_batched
+from rltrain_torch.policy import groups_of
+
+MLP = {"units": [16], "activation": "elu", "initializer": {"name": "default"}}
+CRITIC = {
+    "minibatch_size_per_env": 16,
+    "mini_epochs": 2,
+    "learning_rate": 1e-3,
+    "lr_schedule": "linear",
+    "clip_value": True,
+    "normalize_input": True,
+    "truncate_grads": True,
+    "network": {"name": "actor_critic", "central_value": True, "mlp": MLP},
+}
+ASYMMETRIC = {"+params.config.central_value_config": CRITIC}
+GRU = {"name": "gru", "units": 16, "layers": 1}
+RECURRENT = {"+params.network.rnn": GRU, "params.config.seq_length": 8}
+LSTM = {**RECURRENT, "+params.network.rnn": {"name": "lstm", "units": 16, "layers": 1}}
+RECURRENT_CRITIC = copy.deepcopy(CRITIC)
+RECURRENT_CRITIC["network"]["rnn"] = GRU
+BOTH_RECURRENT = {**RECURRENT, "+params.config.central_value_config": RECURRENT_CRITIC}
+
+
+def cnn(permute):
+    conv = {"filters": 4, "kernel_size": 3, "strides": 1, "padding": 0}
+    return {
+        "+params.network.cnn": {
+            "type": "conv2d",
+            "activation": "relu",
+            "permute_input": permute,
+            "initializer": {"name": "default"},
+            "convs": [conv],
+        }
+    }
+
 
 MULTI_DISCRETE = "RlGamesMultiDiscrete-v0"
 """A task whose actions are multi-discrete; its environments are those of `TwoChoices`."""
@@ -120,6 +158,29 @@ class TwoChoices(Changed):
     def step(self, actions):
         direction, strength = actions[:, 0] * 2.0 - 1.0, (actions[:, 1] + 1.0) / 3.0
         return super().step((direction * strength)[:, None])
+
+
+ENVS = {f"made/{env.__name__}": env for env in (Groups, Images, FloatImages, TwoChoices)}
+
+
+class Suite:
+    @hookimpl
+    def rltrain_make_env(self, session):
+        return ENVS[session.config.task](session.config.num_envs)
+
+
+def describe(task, env):
+    if task not in ENVS:
+        return None
+    space = ENVS[task](1).single_observation_space
+    action = "multi_discrete" if task == "made/TwoChoices" else "continuous"
+    return TaskInfo(task, action, observations=groups_of(space))
+
+
+@hookimpl
+def rltrain_provides():
+    names = {"factory": "rl_games_envs:Suite", "frameworks": ("torch",)}
+    return [SuiteSpec(name="made", describe=describe, tasks=lambda: [*ENVS], **names)]
 
 
 def making(env):

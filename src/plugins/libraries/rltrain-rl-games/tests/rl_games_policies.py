@@ -11,8 +11,18 @@ from typing import Any
 
 import pytest
 import torch
-from rl_games_envs import MULTI_DISCRETE, FloatImages, Groups, Images, TwoChoices
-from test_rl_games_features import ASYMMETRIC, BOTH_RECURRENT, LSTM, RECURRENT, cnn
+from rl_games_envs import (
+    ASYMMETRIC,
+    BOTH_RECURRENT,
+    LSTM,
+    MULTI_DISCRETE,
+    RECURRENT,
+    FloatImages,
+    Groups,
+    Images,
+    TwoChoices,
+    cnn,
+)
 
 from rltrain.options import set_dotted
 from rltrain.testing import make_config

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import pytest
 import torch
 
 from rltrain.options import set_dotted
-from rltrain.testing import FakeWorld, differing, make_config
+from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_rl_games.plugin import rltrain_provides
 from rltrain_rl_games.run.agents import ContinuousAgent
@@ -20,20 +19,6 @@ IMAGE = ArrayInfo((12, 48, 2), "uint8")
 SIGHT = TaskInfo("any", "continuous", num_envs=64, observations={"policy": IMAGE})
 BLIND = dataclasses.replace(SIGHT, observations={"policy": ArrayInfo((2,))})
 BESIDE = dataclasses.replace(SIGHT, observations={"policy": ArrayInfo((2,)), "eye": IMAGE})
-CRITIC = {
-    "+params.config.central_value_config": {
-        "minibatch_size_per_env": 2,
-        "mini_epochs": 1,
-        "learning_rate": 3e-4,
-        "clip_value": True,
-        "normalize_input": True,
-        "network": {
-            "name": "actor_critic",
-            "central_value": True,
-            "mlp": {"units": [8], "activation": "elu", "initializer": {"name": "default"}},
-        },
-    }
-}
 SHORT = {"params.config.horizon_length": 4, "params.config.minibatch_size_per_env": 2}
 
 
@@ -102,42 +87,6 @@ def test_the_network_behind_the_encoders_is_rl_games_own(separate):
     assert len(first) == 1 + separate
 
 
-@pytest.mark.parametrize("critic", [False, True])
-def test_ranks_learn_from_images_beside_vectors(train_ranks, critic, monkeypatch):
-    seen = []
-    prepare = ContinuousAgent.prepare_dataset
-
-    def prepared(agent, batch):
-        seen.append({name: part.dtype for name, part in batch["obses"].items()})
-        prepare(agent, batch)
-
-    monkeypatch.setattr(ContinuousAgent, "prepare_dataset", prepared)
-    agent = {**SHORT, **(CRITIC if critic else {})}
-    task = "rltrain/CartPoleContinuousCameraAndMotion-v1"
-    runs = train_ranks(FakeWorld(2), task=task, agent=agent)
-    assert not differing(runs)
-    assert seen[0] == {"camera": torch.uint8, "policy": torch.float32}
-    moments = [name for name in runs[0].state() if "running_mean_std" in name]
-    assert {name.split("running_mean_std.")[-1] for name in moments if "critic" not in name} >= {
-        "policy.running_mean"
-    }
-    assert not any("camera" in name for name in moments)
-
-
-@pytest.mark.long
-def test_a_resumed_run_ends_with_the_same_bytes(train_ranks):
-    options = {
-        "task": "rltrain/CartPoleContinuousCameraAndMotion-v1",
-        "agent": {**SHORT, "params.config.save_frequency": 1, "params.config.save_best_after": 99},
-    }
-    whole = train_ranks(FakeWorld(2), max_iterations=2, **options)
-    folder = Path(whole[0].result.run_dir) / "checkpoints"
-    (first,) = folder.glob("*_ep_1*.pth")
-    resumed = train_ranks(FakeWorld(2), max_iterations=2, checkpoint=str(first), **options)
-    last, again = (Path(runs[0].result.checkpoint) for runs in (whole, resumed))
-    assert last.read_bytes() == again.read_bytes()
-
-
 def test_the_buffer_keeps_bytes(train, monkeypatch):
     seen = []
     prepare = ContinuousAgent.prepare_dataset
@@ -151,16 +100,3 @@ def test_the_buffer_keeps_bytes(train, monkeypatch):
     task = "rltrain/CartPoleContinuousCamera-v1"
     train(task=task, agent=agent, num_envs=4, max_iterations=1)
     assert seen == [(torch.uint8, torch.uint8)]
-
-
-@pytest.mark.parametrize(
-    "task", ["rltrain/CartPoleContinuousCamera-v1", "rltrain/CartPoleCamera-v1"]
-)
-def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
-    # The first task's default options are the suite's, with the state for the critic.
-    agent = dict(SHORT)
-    if "Continuous" in task:
-        agent["params.config.central_value_config.minibatch_size_per_env"] = 2
-    runs = train_ranks(FakeWorld(2), task=task, agent=agent)
-    assert not differing(runs)
-    assert any(tensor.dim() == 4 for tensor in runs[0].state().values())

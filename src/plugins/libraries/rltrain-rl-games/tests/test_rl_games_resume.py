@@ -22,7 +22,6 @@ EVERY_SECOND = {
 }
 GRU = {"+params.network.rnn": {"name": "gru", "units": 16, "layers": 1}}
 CONTINUOUS = {"task": "rltrain/CartPoleContinuous-v1", "agent": EVERY_SECOND}
-DISCRETE = {"task": "rltrain/CartPole-v1", "agent": EVERY_SECOND}
 RECURRENT = {"task": "rltrain/CartPole-v1", "agent": EVERY_SECOND | GRU}
 
 
@@ -36,11 +35,7 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-@pytest.mark.parametrize(
-    ("ranks", "options"),
-    [(1, CONTINUOUS), (2, CONTINUOUS), (2, DISCRETE), (2, RECURRENT)],
-    ids=["continuous, alone", "continuous", "discrete", "recurrent"],
-)
+@pytest.mark.parametrize(("ranks", "options"), [(1, CONTINUOUS), (2, RECURRENT)])
 def test_resumed_runs_end_with_the_same_bytes(train_ranks, ranks, options):
     whole = train_ranks(FakeWorld(ranks), max_iterations=4, **options)
     (middle,) = checkpoints(whole[0]).glob("last_*_ep_2_*.pth")
@@ -67,12 +62,6 @@ def test_another_number_of_ranks_resumes_with_the_state_that_fits(train_ranks):
     )
     state = torch.load(runs[0].result.checkpoint, weights_only=False)
     assert (state["epoch"], state["frame"]) == (3, (2 * 2 + 4) * 8 * 32)
-
-
-def test_a_checkpoint_of_a_finished_run_is_refused(train_ranks):
-    first = train_ranks(FakeWorld(2), max_iterations=2)
-    with pytest.raises(UsageError, match="--max-iterations 2"):
-        train_ranks(FakeWorld(2), max_iterations=2, checkpoint=first[0].result.checkpoint)
 
 
 def of_config(**options):

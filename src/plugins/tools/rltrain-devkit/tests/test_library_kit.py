@@ -23,6 +23,10 @@ class TestReinforce(LibraryConformance):
     num_envs = 4
 """
 
+LONG_ROLLOUTS = """
+    variants = {"long rollouts": {"agent": {"reinforce.steps": 6}}}
+"""
+
 LEARNS = """
     def test_it_learns(self, tmp_path):
         names = {"library": "reinforce", "algorithm": "reinforce", "log_root": str(tmp_path)}
@@ -78,6 +82,19 @@ WRONG = {
         "self.iteration == 2 or synchronize(self.sync, self.synchronized)",
         "test_every_optimizer_averages_its_gradients",
         "not called in iteration 2",
+    ),
+    "averages twice": Wrong(
+        "synchronize(self.sync, self.synchronized)",
+        "[synchronize(self.sync, self.synchronized) for _ in range(2)]",
+        "test_a_step_costs_one_average",
+        "was called 6 times, and its optimizer made 3 steps",
+    ),
+    "learns from rank 0's data": Wrong(
+        "self.sync = session.gradient_sync(self.synchronized)",
+        "sync = session.gradient_sync(self.synchronized); "
+        "self.sync = lambda given: sync([session.group.broadcast(x) for x in given])",
+        "test_every_rank_learns_from_its_own_data",
+        "first gradients of ranks 0 and 1 are the same",
     ),
     "forgets one parameter": Wrong(
         "self.synchronized = [p for model in models for p in model.parameters()]",
@@ -224,6 +241,12 @@ WRONG = {
         "test_a_resumed_run_ends_as_if_it_had_never_stopped",
         "which includes iterations before the checkpoint",
     ),
+    "does not know when it is done": Wrong(
+        "session.iterations_left(session.config.max_iterations, agent.iteration)",
+        "session.config.max_iterations - agent.iteration",
+        "test_a_finished_run_has_nothing_left_to_do",
+        "resumed after the last one, and trained on",
+    ),
     "saves no checkpoint": Wrong(
         'self.session.save_checkpoint("last.pkl", self.save, self.iteration)',
         "pass",
@@ -287,6 +310,17 @@ def test_a_wrong_library_fails_the_test_that_names_its_fault(judge, wrong):
     assert list(failed) == [wrong.test]
     assert rule(wrong.test) in failed[wrong.test]
     assert wrong.says in failed[wrong.test]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("steps", "where"), [(4, "[long rollouts]"), (0, "")])
+def test_a_fault_is_reported_once_and_in_a_variant_if_only_that_shows_it(judge, steps, where):
+    wrong = WRONG["forgets its optimizer in checkpoints"]
+    new = wrong.old.replace("return ", "return (")
+    new += f")[: 4 - (self.options['steps'] > {steps})]"
+    failed = judge(CORRECT.replace(wrong.old, new), TESTS + LONG_ROLLOUTS)
+    assert list(failed) == [wrong.test + where]
+    assert rule(wrong.test) in failed[wrong.test + where]
 
 
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)

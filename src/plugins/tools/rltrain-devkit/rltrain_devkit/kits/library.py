@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -19,7 +20,7 @@ from rltrain_devkit.kits.arrays import array, to_numpy
 from rltrain_devkit.kits.library_probe import Arrays, Probe, differing
 from rltrain_devkit.kits.library_settings import ITERATIONS
 from rltrain_devkit.kits.library_training import OTHER_SEED, TrainingRules
-from rltrain_devkit.kits.rules import after, skip
+from rltrain_devkit.kits.rules import after, skip, varied
 
 T = TypeVar("T")
 
@@ -74,6 +75,7 @@ class LibraryConformance(TrainingRules):
             "session.record, call session.save_checkpoint if session.should_save."
         )
 
+    @varied
     @after(
         "test_the_learner_is_seeded_by_the_global_rank",
         "test_the_seed_determines_the_run",
@@ -86,28 +88,45 @@ class LibraryConformance(TrainingRules):
         if not self.saves_checkpoints or not self.resumes_exactly:
             skip("saves_checkpoints or resumes_exactly is False.")
         self._ranks()
-        whole = self._train(1).check().probes[0]
+        whole = self._train(2).check().probes
 
         def stop(probe: Probe) -> None:
-            probe.session.should_stop |= probe.steps == whole.steps // ITERATIONS - 1
+            probe.session.should_stop |= probe.steps == whole[0].steps // ITERATIONS - 1
 
-        stopped = self._train(1, on_step=stop).check().probes[0]
-        resumed = self._train(1, checkpoint=stopped.saved[-1][0]).check().probes[0]
-        if not resumed.session.resuming_exactly:
+        stopped = self._train(2, on_step=stop).check().probes[0]
+        resumed = self._train(2, checkpoint=stopped.saved[-1][0]).check().probes
+        if not resumed[0].session.resuming_exactly:
             skip("The task cannot save its state: choose one that can.")
-        assert len(resumed.recorded) == ITERATIONS - 1, (
+        recorded = len(resumed[0].recorded)
+        assert recorded == ITERATIONS - 1, (
             f"The run was stopped after iteration 1 of {ITERATIONS}, and resumed; then it recorded "
-            f"{len(resumed.recorded)}: end at config.max_iterations, which includes iterations "
+            f"{recorded}: end at config.max_iterations, which includes iterations "
             "before the checkpoint (session.iterations_left)."
         )
-        names = differing(whole.parameters, resumed.parameters)
-        assert not names, (
-            f"{', '.join(names)} ended different when the run was stopped after its first "
-            "iteration and resumed. After session.record, save all that the next iteration depends "
-            "on: optimizer, learning rate, schedules; and each rank's own state with "
-            "save_checkpoint(rank_state=...)."
+        for probe, again in zip(whole, resumed, strict=True):
+            names = differing(probe.state, again.state)
+            assert not names, (
+                f"{', '.join(names)} on rank {probe.rank} ended different when the run was stopped "
+                "after its first iteration and resumed. After session.record, save all that the "
+                "next iteration depends on: optimizer, learning rate, schedules; and each rank's "
+                "own state with save_checkpoint(rank_state=...)."
+            )
+
+    @after("test_a_resumed_run_ends_as_if_it_had_never_stopped")
+    def test_a_finished_run_has_nothing_left_to_do(self) -> None:
+        """A finished run is not resumed: where its iterations are done, nothing is trained."""
+        if not self.saves_checkpoints:
+            skip("saves_checkpoints is False.")
+        # Alone, as a user copies it: what rltrain writes beside it, it reads itself.
+        checkpoint = shutil.copy(self._ranks()[0].saved[-1][0], self._scratch)
+        training = self._train(2, checkpoint=checkpoint)
+        assert isinstance(training.error, UsageError), (
+            f"A run of {ITERATIONS} iterations was resumed after the last one, and "
+            f"{f'raised {training.error!r}' if training.error else 'trained on'}: ask "
+            "session.iterations_left how many are left, which refuses if none is."
         )
 
+    @varied
     @after(
         "test_the_learner_is_seeded_by_the_global_rank",
         "test_every_rank_resumes_from_a_checkpoint",
@@ -140,6 +159,7 @@ class LibraryConformance(TrainingRules):
                 "too. The environments get what the library does with the network's output."
             )
 
+    @varied
     @after("test_every_rank_resumes_from_a_checkpoint")
     def test_a_deterministic_policy_repeats_itself(self) -> None:
         """A policy that acts deterministically repeats itself after a reset, to the last bit."""
@@ -156,6 +176,7 @@ class LibraryConformance(TrainingRules):
             f"then {second[:2]}: sample nothing, forget the recurrent state, update no normalizer."
         )
 
+    @varied
     @after("test_every_rank_resumes_from_a_checkpoint")
     def test_a_policys_module_chooses_the_same(self) -> None:
         """A policy's module chooses what the policy chooses, within 1e-5."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import sys
-from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,9 +55,14 @@ class CountedSync:
     parameters: list[Any]
     """The parameters for which it was made."""
     calls: int = 0
+    steps: int = 0
+    """Steps of its optimizer, where the framework tells them."""
+    first: Arrays = field(default_factory=dict)
+    """The gradients of the first call."""
 
     def __call__(self, gradients: Any) -> Any:
         """Average with the wrapped sync."""
+        self.first = self.first or _copies(leaves([x for x in gradients if x is not None]))
         self.calls += 1
         return self.sync(gradients)
 
@@ -120,6 +126,11 @@ class Probe:
         return _copies(
             buffers | leaves({role: self._now(role) for role in self.models if role not in trained})
         )
+
+    @property
+    def state(self) -> Arrays:
+        """Copies of all parameters and buffers."""
+        return {**self.parameters, **self.buffers}
 
     def synchronizes(self, x: Any) -> bool:
         """Return whether an array is in a gradient sync."""
@@ -193,9 +204,9 @@ class Probe:
         if not self.steps:
             self.events.append("step")
             self.first_parameters = self.parameters
-            self._first_state = {**self.first_parameters, **self.buffers}
+            self._first_state = self.state
             self.first_generators = _generators(self.session.framework)
-        state = {**self.parameters, **self.buffers} if len(self.first_steps) == self.steps else {}
+        state = self.state if len(self.first_steps) == self.steps else {}
         if state and not differing(self._first_state, state):
             self.first_steps.append(Step(_copies(leaves(self._observations)), to_numpy(actions)))
         self.steps += 1
@@ -206,6 +217,26 @@ class Probe:
         self._observations = observations
         if len(self.first_steps) == self.steps:
             self.first_steps[-1].done = to_numpy(done)
+
+
+@contextlib.contextmanager
+def counting_steps(framework: str, probes: Sequence[Probe]) -> Iterator[None]:
+    """Count the steps of torch's optimizers, for the syncs of their parameters."""
+    if framework != "torch":
+        yield
+        return
+    from torch.optim.optimizer import register_optimizer_step_post_hook
+
+    def count(optimizer: Any, *_: Any) -> None:
+        stepped = {id(x) for group in optimizer.param_groups for x in group["params"]}
+        for sync in [sync for probe in probes for sync in probe.syncs]:
+            sync.steps += not stepped.isdisjoint(map(id, sync.parameters))
+
+    handle = register_optimizer_step_post_hook(count)
+    try:
+        yield
+    finally:
+        handle.remove()
 
 
 class _ProbedEnv(VectorWrapper):  # type: ignore[type-arg]

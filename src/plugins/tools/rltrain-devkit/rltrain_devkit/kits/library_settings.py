@@ -17,7 +17,7 @@ from rltrain.plugins import discover
 from rltrain.specs import LibrarySpec
 from rltrain.testing import FakeGroup, FakeWorld, Fault, RankDied, make_session
 from rltrain.types import TrainResult
-from rltrain_devkit.kits.library_probe import Probe
+from rltrain_devkit.kits.library_probe import Probe, counting_steps
 from rltrain_devkit.kits.rules import Kit, skip
 
 ITERATIONS = 3
@@ -64,6 +64,8 @@ class LibrarySettings(Kit):
     """A task that the library can learn. Its first observations must be random."""
     algorithm: str | None = None
     """One of the library's algorithms; None for its default."""
+    env: Mapping[str, Any] = {}
+    """The task's options, such as the length of its episodes."""
     num_envs: int = 8
     """Environments per rank."""
     agent: Mapping[str, Any] = {}
@@ -87,20 +89,20 @@ class LibrarySettings(Kit):
     """Whether a resumed run continues bit for bit. Set it to False only if the library cannot."""
 
     _scratch: ClassVar[Path]
-    _whole: ClassVar[Training | None]
+    _whole: ClassVar[dict[str, Training]]
 
     @classmethod
     def setup_class(cls) -> None:
         """Create a folder for the output of the trainings."""
         super().setup_class()
-        cls._whole = None
+        cls._whole = {}
         cls._scratch = cls._opened.enter_context(private_folder())
 
     @classmethod
     def teardown_class(cls) -> None:
         """Remove the folder, and release the models."""
         super().teardown_class()
-        cls._whole = None
+        cls._whole.clear()
 
     def _spec(self) -> LibrarySpec:
         return discover().get(LibrarySpec, self.library)
@@ -110,6 +112,7 @@ class LibrarySettings(Kit):
             "library": self.library,
             "framework": self.framework,
             "task": self.task,
+            "env": self.env,
             "algorithm": self.algorithm,
             "num_envs": self.num_envs,
             "agent": self.agent,
@@ -118,11 +121,10 @@ class LibrarySettings(Kit):
         }
 
     def _trained(self) -> Training:
-        """Return the training that most tests check; it runs once per class."""
-        if self._whole is None:
-            type(self)._whole = self._two_nodes()
-        assert self._whole is not None
-        return self._whole
+        """Return the training that most tests check; it runs once per class and variant."""
+        if self._variant not in self._whole:
+            self._whole[self._variant] = self._two_nodes()
+        return self._whole[self._variant]
 
     def _ranks(self) -> list[Probe]:
         """Return the ranks of that training; skip the test if training failed."""
@@ -178,7 +180,7 @@ class LibrarySettings(Kit):
             return training.probes[-1]
 
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
-        with contextlib.chdir(folder):
+        with contextlib.chdir(folder), counting_steps(self.framework, training.probes):
             try:
                 yield training, probe
             except (Exception, RankDied) as error:

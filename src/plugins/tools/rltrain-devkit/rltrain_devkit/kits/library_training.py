@@ -11,7 +11,7 @@ from rltrain.specs import SuiteSpec
 from rltrain.testing import Fault, PeerLost, leaves
 from rltrain_devkit.kits.library_probe import Arrays, Probe, differing
 from rltrain_devkit.kits.library_settings import ITERATIONS, LibrarySettings
-from rltrain_devkit.kits.rules import after, skip
+from rltrain_devkit.kits.rules import after, skip, varied
 
 OTHER_SEED = 7
 """Any seed but the default."""
@@ -41,10 +41,12 @@ class TrainingRules(LibrarySettings):
             parts = (refusal.name, refusal.reason, refusal.instead)
             assert all(parts), f"name, reason or instead is empty in {refusal}."
 
+    @varied
     def test_every_rank_trains_to_the_end(self) -> None:
         """Every rank trains to the end, and calls the same collectives in the same order."""
         self._trained().check()
 
+    @varied
     def test_every_optimizer_averages_its_gradients(self) -> None:
         """Every optimizer averages its gradients with session.gradient_sync, in every step."""
         ranks = self._ranks()
@@ -62,6 +64,34 @@ class TrainingRules(LibrarySettings):
             )
             before = now
 
+    @varied
+    @after("test_every_optimizer_averages_its_gradients")
+    def test_a_step_costs_one_average(self) -> None:
+        """A step of an optimizer costs one call of its gradient sync: one collective."""
+        for index, sync in enumerate(self._ranks()[0].syncs):
+            assert sync.steps in (0, sync.calls), (
+                f"Gradient sync number {index + 1} was called {sync.calls} times, and its "
+                f"optimizer made {sync.steps} steps: call it once a step, after the last backward "
+                "pass."
+            )
+
+    @varied
+    @after(
+        "test_every_optimizer_averages_its_gradients",
+        "test_environments_are_seeded_by_the_global_rank",
+        "test_the_learner_is_seeded_by_the_global_rank",
+    )
+    def test_every_rank_learns_from_its_own_data(self) -> None:
+        """Every rank learns from its own data: the first gradients differ."""
+        first = [{f"{i}": x.first for i, x in enumerate(probe.syncs)} for probe in self._ranks()]
+        for rank, own in enumerate(first):
+            for other in range(rank):
+                assert any(differing(own[name], first[other][name]) for name in own), (
+                    f"The first gradients of ranks {other} and {rank} are the same: learn from "
+                    "what the rank's own environments returned."
+                )
+
+    @varied
     @after("test_every_optimizer_averages_its_gradients")
     def test_every_rank_ends_with_the_same_state(self) -> None:
         """Every rank ends with the same parameters and statistics, and with equal watched state.

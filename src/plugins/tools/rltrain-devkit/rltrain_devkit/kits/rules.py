@@ -7,7 +7,7 @@ import functools
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar, NoReturn, TypeVar
 from unittest.mock import patch
@@ -47,18 +47,27 @@ def after(*rules: str) -> Callable[[Test], Test]:
     return decorate
 
 
+def varied(test: Test) -> Test:
+    """Judge a rule for each variant, too: what varies can change the outcome."""
+    test.varied = True  # type: ignore[attr-defined]
+    return test
+
+
 def _rule(test: Callable[..., None]) -> Any:
     """Let a test's docstring, which is the rule, begin the message of its failure."""
     rule = "RULE: " + " ".join((test.__doc__ or "").partition("\n\n")[0].split())
 
     @functools.wraps(test)
     def judged(self: Kit, *arguments: Any, **options: Any) -> None:
-        if broken := self._broken.intersection(getattr(test, "after", ())):
+        own, earlier = test.__name__ + self._variant, {*getattr(test, "after", ())}
+        if self._variant:  # A mistake that shows without it is reported there.
+            earlier |= {test.__name__, *(name + self._variant for name in earlier)}
+        if broken := self._broken & earlier:
             skip(f"{min(broken)} has failed")
         try:
             test(self, *arguments, **options)
         except Exception as error:
-            self._broken.add(test.__name__)
+            self._broken.add(own)
             raise AssertionError(f"{rule}\n{type(error).__name__}: {error}") from error
 
     judged.__doc__ = rule
@@ -70,13 +79,21 @@ class Kit:
 
     plugins: ClassVar[Sequence[object]] = ()
     """Plugins that are not installed, as for `rltrain.train`: their modules."""
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """By name, other settings of this class, with which the rules that they matter to are judged
+    again. Where a setting is a mapping, such as `agent`, they are added to the class's own."""
 
     _opened: ClassVar[contextlib.ExitStack]
     _broken: ClassVar[set[str]] = set()
+    _variant = ""
 
     def __init_subclass__(cls) -> None:
-        """Make rules of a kit's tests; those that an author adds stay as they are."""
+        """Make rules of a kit's tests, one a variant; an author's own stay as they are."""
         super().__init_subclass__()
+        for variant in vars(cls).get("variants", {}):
+            for name in dir(cls):
+                if getattr(getattr(cls, name), "varied", False):
+                    setattr(cls, f"{name}[{variant}]", _of_variant(name, variant))
         if cls.__module__.startswith(f"{__package__}."):
             for name, test in list(vars(cls).items()):
                 if name.startswith("test_"):
@@ -114,6 +131,17 @@ class Kit:
                 "listed. Import inside functions, or in the factory's module, which an import "
                 "string names."
             )
+
+
+def _of_variant(name: str, variant: str) -> Callable[[Kit], None]:
+    def test(self: Kit) -> None:
+        for setting, value in self.variants[variant].items():
+            own = getattr(self, setting)
+            setattr(self, setting, {**own, **value} if isinstance(value, Mapping) else value)
+        self._variant = f"[{variant}]"
+        getattr(self, name)()
+
+    return test
 
 
 def heavy_imports(record: PluginRecord) -> list[str]:
