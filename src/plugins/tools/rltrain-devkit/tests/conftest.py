@@ -39,18 +39,31 @@ class Judge:
         """Judge what `rltrain new` writes; return the messages of the failed tests by name.
 
         Each patch is a text that one of the files has once, and what stands there instead, with
-        the plugin's name for `NAME`. The template's own tests are run where nothing is patched.
+        the plugin's name for `$name`. The template's own tests are run where nothing is patched.
         """
         name = next(_NAMES)
         files = files_of(name, kind)
-        for old, new in patches:
+        for patch in patches:
+            old, new = (text.replace("$name", name) for text in patch)
             (file,) = (file for file, text in files.items() if text.count(old) == 1)
-            files[file] = files[file].replace(old, new.replace("NAME", name))
+            files[file] = files[file].replace(old, new)
         tests = files.pop("tests/test_conformance.py")
         (kit,) = re.findall(r"^class (\w+)", tests, re.M)
         modules = {file: text for file, text in files.items() if file.endswith(".py")}
         selected = f"::{kit}" if patches else ""
         return self._judged(name, f"rltrain_{name}.plugin", modules, tests, selected)
+
+    @staticmethod
+    def with_options(method: str) -> list[tuple[str, str]]:
+        """Return patches by which a plugin has options, and its class takes them above a method."""
+        provides = "@hookimpl\ndef rltrain_provides"
+        options = "@dataclass(frozen=True)\nclass Options:\n    by: int = 1\n"
+        takes = "    def __init__(self, options):\n        assert options.by == 2\n"
+        return [
+            (provides, f"from dataclasses import dataclass\n\n\n{options}\n\n{provides}"),
+            ("summary=", 'options=f"{__name__}:Options", summary='),
+            (method, f"{takes}\n{method}"),
+        ]
 
     def source(self, plugin: str, tests: str) -> dict[str, str]:
         """Judge a plugin of one module, which names itself `{__name__}` in import strings."""

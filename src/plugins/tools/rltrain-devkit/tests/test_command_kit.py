@@ -15,11 +15,7 @@ WRONG = {
         "import numpy; parser.add_argument(",
         "test_its_help_is_light_and_whole",
     ),
-    "explains no flag": (
-        ', help="folder of runs (logs)"',
-        "",
-        "test_its_help_is_light_and_whole",
-    ),
+    "explains no flag": (', help="folder of runs (logs)"', "", "test_its_help_is_light_and_whole"),
     "formats percent signs": ('"folder of runs (logs)"', '"100%d"', "test_help_ends_with_0"),
     "takes any flag": (
         "parser.add_argument(",

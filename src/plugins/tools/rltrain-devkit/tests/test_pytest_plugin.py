@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-LIBRARY = Path(__file__).with_name("reinforce_library.py").read_text()
-
-OPTIONS = """
-import my_reinforce
-
-OPTIONS = {
-    "library": "reinforce", "plugins": [my_reinforce], "max_iterations": 2, "num_envs": 4,
-    "agent": {"reinforce.steps": 4},
-}
-"""
+from rltrain_devkit.new import files_of
 
 TESTS = """
+import rltrain_mine.plugin
 from rltrain_devkit import LibraryConformance
+
+PLUGINS = [rltrain_mine.plugin]
+OPTIONS = {
+    "library": "mine", "plugins": PLUGINS, "max_iterations": 2, "num_envs": 4, "agent": {"steps": 4}
+}
 
 def test_fake_ranks(fake_world, tmp_path):
     runs = fake_world(2).train(**OPTIONS)
@@ -36,18 +32,21 @@ def test_real_ranks(rltrain_run):
     assert run.outcome == "finished"
     assert len(run.scalars[-1].fps) == 2
 
-class TestReinforce(LibraryConformance):
-    library = "reinforce"
-    plugins = [my_reinforce]
-    algorithm = "reinforce"
-    agent = {"reinforce.steps": 4}
+class TestMine(LibraryConformance):
+    library = "mine"
+    plugins = PLUGINS
+    agent = {"steps": 4}
     num_envs = 4
 """
 
 
 @pytest.mark.slow
 def test_what_is_not_installed_is_tested_by_fixtures_a_kit_and_real_ranks(pytester):
-    pytester.makepyfile(my_reinforce=LIBRARY, test_mine=OPTIONS + TESTS)
+    package = pytester.mkpydir("rltrain_mine")
+    for file, text in files_of("mine", "library").items():
+        if file.startswith(package.name):
+            (pytester.path / file).write_text(text)
+    pytester.makepyfile(test_mine=TESTS)
     words = ("-p", "rltrain_devkit.pytest_plugin", "-p", "no:cacheprovider")
     # Of its own, because libraries cannot be imported twice in a process.
     result = pytester.runpytest_subprocess(*words, timeout=250)

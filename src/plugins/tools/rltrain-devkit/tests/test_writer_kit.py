@@ -73,28 +73,10 @@ def test_a_wrong_observer_fails_the_test_that_names_its_fault(judge, fault):
     assert list(judge("observer", (old, new))) == [expected]
 
 
-OPTIONS = """
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Options:
-    by: int = 1
-
-
-@hookimpl
-def rltrain_provides"""
-
-
 def test_an_observer_is_given_its_options(judge):
-    wraps = "    @hookimpl(wrapper=True)\n"
-    patches = {
-        "\n@hookimpl\ndef rltrain_provides": OPTIONS,
-        "summary=": 'options=f"{__name__}:Options", summary=',
-        wraps: f"    def __init__(self, options):\n        assert options.by == 2\n\n{wraps}",
-        "    observer =": '    options = {"NAME": {"by": 2}}\n    observer =',
-    }
-    assert judge("observer", *patches.items()) == {}
+    patches = judge.with_options("    @hookimpl(wrapper=True)\n")
+    given = "    observer =", '    options = {"$name": {"by": 2}}\n    observer ='
+    assert judge("observer", *patches, given) == {}
 
 
 def test_an_observer_that_does_not_return_what_it_wraps_fails(judge):
