@@ -227,7 +227,7 @@ def test_ten_random_faults_change_nothing(command, temporary):
         assert run.returncode == 0, run.stdout + run.stderr
         assert nothing_left(temporary)
         assert ("restart 5 of 20" in run.stdout) == bool(faults)
-        ends.append(end_of(command.log_root, "rsl_rl"))
+        ends.append(end_of(command.log_root))
     assert ends[0] == ends[1]
 
 
