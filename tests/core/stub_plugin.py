@@ -65,7 +65,7 @@ def count_gpus() -> int:
     return gpus if visible is None else len(visible.split(",")) if visible else 0
 
 
-def cannot_share() -> str | None:
+def why_not_shared() -> str | None:
     """Say why ranks cannot share a GPU, as the test has it."""
     return os.environ.get("STUB_CANNOT_SHARE")
 
@@ -109,7 +109,7 @@ def rltrain_provides():
             factory=f"{parts}:StubBackend",
             framework="numpy",
             device="cpu",
-            usual=True,
+            is_default=True,
             launcher="stub_launcher",
             grad_sync="plain",
             exporter=f"{parts}:StubExporter",
@@ -119,8 +119,8 @@ def rltrain_provides():
             factory=f"{parts}:StubBackend",
             framework="numpy",
             device="cuda",
-            usual=True,
-            cannot_share="stub_plugin:cannot_share",
+            is_default=True,
+            why_not_shared="stub_plugin:why_not_shared",
             count_devices="stub_plugin:count_gpus",
         ),
         BackendSpec(
@@ -128,7 +128,7 @@ def rltrain_provides():
             factory=f"{parts}:StubBackend",
             framework="numpy",
             device="cpu",
-            shares=("cuda",),
+            shared_devices=("cuda",),
             count_devices="stub_plugin:count_gpus",
         ),
         LauncherSpec(name="stub_launcher", factory=f"{parts}:StubLauncher", frameworks=("numpy",)),
@@ -144,7 +144,7 @@ def rltrain_provides():
             name="without_restarts",
             factory=f"{parts}:StubLauncher",
             frameworks=("numpy",),
-            lacks=("max_restarts",),
+            unsupported=("max_restarts",),
         ),
         GradientSyncSpec(name="plain", factory=f"{parts}:StubSync", frameworks=("numpy",)),
         SuiteSpec(

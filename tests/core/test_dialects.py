@@ -37,7 +37,7 @@ def rltrain_dialect():
     return Dialect(
         program="PocketRL",
         commands={"watch": "rltrain play RUN"},
-        trains={"learn": ("--max-iterations", "3", "--usual-library", "stub")},
+        trains={"learn": ("--max-iterations", "3", "--default-library", "stub")},
         translate=translate,
         refuses=refusals([("fold", "paper only.", "Leave it out.")]),
         refuses_of_policies=refusals([("fold", "it is folded.", "Unfold it.")]),

@@ -223,11 +223,11 @@ def test_one_name_offered_twice_is_an_error_that_names_both(site):
 
 
 def test_what_gives_way_is_used_where_nothing_else_has_its_name(site):
-    site.install("plain-csv", writer("csv", "gives_way=True"))
-    assert discover().get(WriterSpec, "csv").gives_way
+    site.install("plain-csv", writer("csv", "overridable=True"))
+    assert discover().get(WriterSpec, "csv").overridable
     site.install("better-csv", writer("csv"))
-    assert not discover().get(WriterSpec, "csv").gives_way
-    assert discover(["better-csv"]).get(WriterSpec, "csv").gives_way
+    assert not discover().get(WriterSpec, "csv").overridable
+    assert discover(["better-csv"]).get(WriterSpec, "csv").overridable
     site.install("other-csv", writer("csv"))
     with pytest.raises(UsageError, match=r"twice, by better-csv 1\.0 and other-csv 1\.0"):
         discover().get(WriterSpec, "csv")

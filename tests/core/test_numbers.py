@@ -11,7 +11,7 @@ from fake_ranks import run_ranks
 from made_up_arrays import MadeUpArrays, OfKind, tensor
 
 from rltrain.errors import NonFiniteError, PeerLost
-from rltrain.metrics.numbers import EnvNumbers, Numbers, describe
+from rltrain.metrics.numbers import EnvNumbers, NonFiniteCheck, describe
 
 NAN, INF = math.nan, math.inf
 
@@ -135,7 +135,7 @@ def losses(body, world_size=2, reaction="stop", arrays=None):
     """Run `body(numbers, rank)` for an iteration on each rank; return what each rank got."""
 
     def one(group):
-        numbers = Numbers(reaction, arrays or MadeUpArrays())
+        numbers = NonFiniteCheck(reaction, arrays or MadeUpArrays())
         counts = numbers.count(body(numbers, group.rank) or {})
         counts = list(group.all_reduce(np.array(counts), "sum"))
         return numbers.react(group, counts, iteration=5)
@@ -168,7 +168,7 @@ def test_a_metric_that_is_no_loss_may_be_nan(values):
 
 def test_skip_warns_once_for_each_kind_and_counts():
     def one(group):
-        numbers, said = Numbers("skip", None), []
+        numbers, said = NonFiniteCheck("skip", None), []
         for values in ({"loss": NAN}, {"loss": INF}, {}):
             counts = group.all_reduce(np.array(numbers.count(values)), "sum")
             said.append(numbers.react(group, list(counts), 1))
@@ -244,7 +244,7 @@ class GradientRules(OfKind):
 
     def test_skip_leaves_out_an_update_on_all_ranks(self, array):
         def one(group):
-            numbers = Numbers("skip", array.arrays)
+            numbers = NonFiniteCheck("skip", array.arrays)
 
             def average(gradients):
                 return [group.all_reduce(gradient, "mean") for gradient in gradients]
@@ -261,14 +261,14 @@ class GradientRules(OfKind):
     @pytest.mark.parametrize("value", [NAN, INF])
     def test_what_is_averaged_beside_gradients_leaves_no_update_out(self, array, value):
         """It is no gradient, such as a KL divergence."""
-        numbers = Numbers("skip", array.arrays)
+        numbers = NonFiniteCheck("skip", array.arrays)
         sync = numbers.checked(list, [array([0.0]), array(0.0)], 1)
         assert sync([array([1.0]), array(value)]) is not None
         assert sync([array([value]), array(1.0)]) is None
 
     def test_updates_that_were_left_out_are_counted_once_whatever_the_number_of_ranks(self, array):
         def one(group):
-            numbers = Numbers("skip", array.arrays)
+            numbers = NonFiniteCheck("skip", array.arrays)
 
             def average(gradients):
                 return [group.all_reduce(gradient, "mean") for gradient in gradients]
@@ -286,7 +286,7 @@ class GradientRules(OfKind):
         """The sum of the ranks' gradients may be infinite where each of them is finite."""
 
         def one(group):
-            numbers = Numbers("skip", array.arrays)
+            numbers = NonFiniteCheck("skip", array.arrays)
             numbers.checked(lambda _: [array([INF])], [array([0.0])])([array([3e38])])
             return numbers.react(group, numbers.count({}), 1)
 
@@ -316,7 +316,7 @@ def test_a_library_that_fails_by_another_ranks_gradients_names_that_rank():
     """Each rank explains its own failure, and that of the rank that began is to be shown."""
 
     def one(group):
-        numbers, weight = Numbers("stop", MadeUpArrays()), tensor([1.0])
+        numbers, weight = NonFiniteCheck("stop", MadeUpArrays()), tensor([1.0])
         sync = numbers.checked(lambda gradients: [group.all_reduce(gradients[0], "mean")], [weight])
         weight -= sync([tensor([NAN if group.rank else 1.0])])[0]
         return numbers.explain(group.rank, iteration=3)
@@ -329,7 +329,7 @@ def test_a_library_that_fails_by_another_ranks_gradients_names_that_rank():
 
 
 def test_nothing_is_explained_where_all_is_finite():
-    assert Numbers("stop", MadeUpArrays()).explain(rank=0, iteration=1) is None
+    assert NonFiniteCheck("stop", MadeUpArrays()).explain(rank=0, iteration=1) is None
 
 
 class TestNumpy(EnvRules):

@@ -30,7 +30,7 @@ class Suite:
             frameworks=("torch",),
             describe=self.describe,
             tasks=lambda: list(has),
-            knows=known,
+            probably_has=known,
         )
 
     def describe(self, task, env):
@@ -99,7 +99,7 @@ def test_an_unknown_name_may_be_that_of_a_package_which_is_not_imported():
     def games(module):
         return [] if module else ["games:More/Pong-v5", "games:Pong-v5"]
 
-    light.spec = replace(light.spec, unimported=games)
+    light.spec = replace(light.spec, undiscovered_tasks=games)
     with pytest.raises(UsageError, match=r"Did you mean 'games:Pong-v5'\?"):
         find_task("Pong-v5", {}, None, Registry(light))
     with pytest.raises(UsageError, match=r"Did you mean 'Pong-v4'\?"):  # They have been asked.
@@ -108,7 +108,7 @@ def test_an_unknown_name_may_be_that_of_a_package_which_is_not_imported():
 
 def test_an_unknown_name_in_a_module_may_be_another_of_that_module():
     light = Suite("light", has=["Both-v1"])
-    light.spec = replace(light.spec, unimported=lambda module: [f"{module}:Bot-v0"])
+    light.spec = replace(light.spec, undiscovered_tasks=lambda module: [f"{module}:Bot-v0"])
     with pytest.raises(UsageError, match=r"Did you mean 'bots_of_ours:Bot-v0'\?"):
         find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
 
@@ -133,7 +133,7 @@ def test_a_suite_of_ours_that_is_not_installed_is_named(task, suite):
 def test_the_tasks_of_a_module_are_named_where_none_is_meant(task):
     light = Suite("light", has=["Both-v1"])
     names = {"bots_of_ours": ["bots_of_ours:Bot-v0", "bots_of_ours:Box-v0"]}
-    light.spec = replace(light.spec, unimported=lambda module: names.get(module, []))
+    light.spec = replace(light.spec, undiscovered_tasks=lambda module: names.get(module, []))
     with pytest.raises(UsageError, match=r"bots_of_ours has bots_of_ours:Bot-v0, bots_of_ours:Box"):
         find_task(task, {}, None, Registry(light))
     names["bots_of_ours"] *= 6
@@ -142,7 +142,7 @@ def test_the_tasks_of_a_module_are_named_where_none_is_meant(task):
 
 def test_a_module_may_have_a_task_in_its_sources_alone():
     light = Suite("light", has=["Both-v1"])
-    light.spec = replace(light.spec, unimported=lambda module: [f"{module}:Bot-v0"])
+    light.spec = replace(light.spec, undiscovered_tasks=lambda module: [f"{module}:Bot-v0"])
     with pytest.raises(
         UsageError, match=r"'bots_of_ours:Bot-v0'\. The sources of bots_of_ours have"
     ):

@@ -205,7 +205,7 @@ def test_what_contradicts_it_is_refused(begun, refused):
 
 
 def test_the_library_of_train_multigpu_gives_way_to_that_of_the_run():
-    options = read_options({"usual_library": "rsl_rl", "resume": "latest"}, [])
+    options = read_options({"default_library": "rsl_rl", "resume": "latest"}, [])
     assert "library" not in options
 
 

@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items):
 @pytest.fixture(scope="session")
 def nccl_shares() -> None:
     """Skip where NCCL cannot have several ranks on one GPU."""
-    from rltrain_torch.devices import cannot_share
+    from rltrain_torch.devices import why_not_shared
 
-    if KIND != "cpu" and (reason := cannot_share()):
+    if KIND != "cpu" and (reason := why_not_shared()):
         pytest.skip(reason)

@@ -43,7 +43,7 @@ RECORD = {"rltrain_torch.arrays": 1}
 ON_RANKS = {
     # The meters of all ranks, read at once; and the mean divergence of each mini-batch, which
     # rl_games itself reads, too.
-    "rl_games": {"rltrain_rl_games.run.metrics": 1, "rltrain_torch.late_mean": 4},
+    "rl_games": {"rltrain_rl_games.run.metrics": 1, "rltrain_torch.deferred_mean": 4},
     # One for each mini-batch's divergence, where rsl_rl itself asks two or three times.
     "rsl_rl": {"rltrain_rsl_rl.run.agents": 8},
     # skrl's own readings are enough.

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from rltrain import hookimpl
-from rltrain.errors import UsageError, fitting
+from rltrain.errors import UsageError, explain_mismatch
 from rltrain.policy import PolicyModule
 from rltrain.records import Scalars
 from rltrain.session import Session
@@ -171,7 +171,7 @@ def _load(path: Path, like: Any) -> tuple[Any, int]:
         UsageError: the file does not fit.
     """
     leaves, structure = jax.tree.flatten(like)
-    with fitting(path), np.load(path) as saved:
+    with explain_mismatch(path), np.load(path) as saved:
         found = [saved[f"leaf_{number}"] for number in range(len(leaves))]
         if [leaf.shape for leaf in leaves] != [leaf.shape for leaf in found]:
             raise ValueError("the sizes of the layers differ")

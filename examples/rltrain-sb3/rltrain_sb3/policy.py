@@ -13,7 +13,7 @@ from stable_baselines3.common.save_util import load_from_zip_file
 from stable_baselines3.ppo import MlpPolicy
 from torch import nn
 
-from rltrain.errors import UsageError, fitting
+from rltrain.errors import UsageError, explain_mismatch
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain.types import ArrayInfo
@@ -147,7 +147,7 @@ def load_policy(session: Session) -> Sb3Policy:
         raise UsageError(f"agent.policy={options.get('policy')}: only MlpPolicy is supported.")
     env = SessionVecEnv(session.env, device)
     assert session.checkpoint is not None, "the caller names a checkpoint"
-    with fitting(session.checkpoint):
+    with explain_mismatch(session.checkpoint):
         # Without `load_data`: that would run code that the file may name.
         _, saved, _ = load_from_zip_file(session.checkpoint, load_data=False, device=device)
         model = MlpPolicy(

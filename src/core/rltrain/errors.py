@@ -19,7 +19,7 @@ __all__ = [
     "RltrainError",
     "StopTraining",
     "UsageError",
-    "fitting",
+    "explain_mismatch",
     "in_a_line",
     "suggest",
 ]
@@ -129,7 +129,7 @@ def in_a_line(error: BaseException, placed: bool = False) -> str:
 
 
 @contextlib.contextmanager
-def fitting(checkpoint: Path | None) -> Iterator[None]:
+def explain_mismatch(checkpoint: Path | None) -> Iterator[None]:
     """Turn what is raised while a checkpoint's content is loaded into a `UsageError`."""
     try:
         yield

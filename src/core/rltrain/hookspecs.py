@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rltrain.policy import Policy
     from rltrain.records import Record
     from rltrain.session import Session
-    from rltrain.specs import Checkup, Dialect, Spec
+    from rltrain.specs import Dialect, DoctorChecks, Spec
     from rltrain.types import GradientSync, ProcessGroup, Stream, TrainResult, World
 
 __all__ = ["DeclarationHooks", "RunHooks", "hookimpl", "hookspec"]
@@ -69,14 +69,14 @@ class DeclarationHooks(Protocol):
         """
 
     @hookspec
-    def rltrain_checkup(self) -> Checkup:
+    def rltrain_checkup(self) -> DoctorChecks:
         """Return what is wrong on this machine, and what may help: for `rltrain doctor`.
 
         Example:
             ```python
             @hookimpl
             def rltrain_checkup():
-                return Checkup(remedies={"pocket": [{"POCKET_SOCKETS_ONLY": "1"}]})
+                return DoctorChecks(remedies={"pocket": [{"POCKET_SOCKETS_ONLY": "1"}]})
             ```
         """
 

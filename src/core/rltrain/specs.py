@@ -21,11 +21,11 @@ __all__ = [
     "KINDS",
     "BackendSpec",
     "CheckpointFormat",
-    "Checkup",
     "Choices",
     "ClusterSpec",
     "CommandSpec",
     "Dialect",
+    "DoctorChecks",
     "GradientSyncSpec",
     "Ignored",
     "Keys",
@@ -44,7 +44,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checkup:
+class DoctorChecks:
     """What a plugin reports to `rltrain doctor`."""
 
     findings: Iterable[tuple[str, str]] = ()
@@ -75,7 +75,7 @@ class Dialect:
     """By command of its own, the command to type instead."""
     trains: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """By command that trains, what else `rltrain train` is then given, such as "--distributed".
-    "--usual-library", "NAME" names the library if the user does not."""
+    "--default-library", "NAME" names the library if the user does not."""
     flags: Mapping[str, Said] = field(default_factory=dict)
     """By flag of any command that takes options."""
     train_flags: Mapping[str, Said] = field(default_factory=dict)
@@ -132,7 +132,7 @@ class Spec:
     imported when a run is planned: like the plugin's own, it must be light."""
     summary: str = ""
     """One line for `rltrain plugins`."""
-    gives_way: bool = False
+    overridable: bool = False
     """Whether another plugin of the same name takes its place, as a live view that of plain lines.
     Otherwise a name that is provided twice is an error where it is used."""
 
@@ -158,7 +158,7 @@ class BackendSpec(Spec):
     """Whether a process must not use the framework before it has joined its ranks."""
     needs_master: bool = True
     """Whether its ranks meet at the master's address, which must then be given."""
-    usual: bool = False
+    is_default: bool = False
     """Whether it is the default for its framework and kind of device: at most one may be. What it
     names (launcher, gradient sync, arrays, exporter) counts for the framework's other backends that
     do not. Leave it False next to torch's and jax's own."""
@@ -172,10 +172,10 @@ class BackendSpec(Spec):
     """The default launcher of its ranks; None for that of the framework's usual backends."""
     grad_sync: str | None = None
     """The default gradient sync of its runs; None for that of the framework's usual backends."""
-    shares: tuple[str, ...] = ()
+    shared_devices: tuple[str, ...] = ()
     """Further kinds of devices that it supports by `--device`; more ranks than there are may share
     them."""
-    cannot_share: str | None = None
+    why_not_shared: str | None = None
     """Import string of a function that returns why ranks cannot share devices of its own kind here,
     or None if they can; without it, they never do. It is called in a separate process."""
     count_devices: str | None = None
@@ -185,11 +185,11 @@ class BackendSpec(Spec):
     def kind_of_device(self, requested: str | None) -> str:
         """Return the kind of the ranks' devices: the requested "cuda" or "cuda:1" if shared."""
         kind = (requested or "").partition(":")[0]
-        return kind if kind in self.shares else self.device
+        return kind if kind in self.shared_devices else self.device
 
     def supports(self) -> str:
         """Describe framework and devices."""
-        shared = "".join(f", or {kind} with --device {kind}" for kind in self.shares)
+        shared = "".join(f", or {kind} with --device {kind}" for kind in self.shared_devices)
         more = f" ({self.summary})" if self.summary else ""
         return f"{self.framework} on {self.device}{shared}{more}"
 
@@ -356,16 +356,16 @@ class SuiteSpec(Spec):
     `rltrain.launch.environments_are_made_here`."""
     tasks: Callable[[], Iterable[str]]
     """Return the names of all tasks, for `rltrain tasks` and for suggestions."""
-    unimported: Callable[[str | None], Iterable[str]] | None = None
+    undiscovered_tasks: Callable[[str | None], Iterable[str]] | None = None
     """Return the names "module:Name" of tasks in the sources of the module that the user names, or
     with None of all installed packages (`rltrain_adapters.sources`), for suggestions."""
-    knows: Callable[[str], bool] | None = None
+    probably_has: Callable[[str], bool] | None = None
     """Whether a task seems to be the suite's, by names and sources (`rltrain_adapters.sources`)
     that are not imported. For suites whose `describe` starts a simulator: it is then called for
     such tasks, if the user names the suite, and for "module:Name" that no other suite has."""
     renders: bool = False
     """Whether its environments, where `session.renders`, return frames from `render()`."""
-    cannot_draw: Callable[[TaskInfo], str | None] | None = None
+    why_not_rendered: Callable[[TaskInfo], str | None] | None = None
     """Return why a task's environments cannot be rendered on this machine, such as "a package is
     not installed"; or None if they can, as far as is known before ranks start."""
     mujoco_scenes: bool = False
@@ -373,13 +373,13 @@ class SuiteSpec(Spec):
     viewer needs no `render()`."""
     tuned: Callable[[TaskInfo, str, str], Mapping[str, Any] | None] | None = None
     """Given a task, a library and its algorithm, return options that are known to learn the task,
-    in the library's own format, or None; see `rltrain_adapters.tuned_in`. If they depend on `env.`
-    options, `describe` keeps those in `TaskInfo.env`."""
-    playing: Mapping[str, Any] = field(default_factory=dict)
+    in the library's own format, or None; see `rltrain_adapters.tuned_options_from`. If they depend
+    on `env.` options, `describe` keeps those in `TaskInfo.env`."""
+    play_overrides: Mapping[str, Any] = field(default_factory=dict)
     """`env.` options that select a task as it is played, such as without noise: commands that use a
     policy add them. Spaces and the length of episodes must stay."""
     cannot_play: Callable[[TaskInfo], str | None] | None = None
-    """Return why a task is played as it is trained although there is `playing`; or None."""
+    """Return why a task is played as it is trained although there is `play_overrides`; or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -394,7 +394,7 @@ class LauncherSpec(Spec):
     starts_nodes: bool = False
     """Whether it is called once, and starts `rltrain` on other machines, as a scheduler does. Any
     other launcher is called on each node, and starts the ranks there."""
-    lacks: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
     """Options for launchers that this one does not support: they are refused. "max_restarts" stands
     for restarts on several nodes."""
 

@@ -81,7 +81,7 @@ class TrainCommand:
         add_flags(parser)
         add_flags(parser, of=TrainOptions)
         # That of a command of another program, if neither a flag nor a file names one.
-        parser.add_argument("--usual-library", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+        parser.add_argument("--default-library", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
     def run(self, arguments: argparse.Namespace, words: list[str]) -> int:
         """Train, or print the plan."""
@@ -123,7 +123,7 @@ def read_options(given: Mapping[str, Any], words: list[str]) -> dict[str, Any]:
 
     flags = dict(given)
     path = flags.pop("config", None)
-    usual = {"library": flags.pop("usual_library", None)}
+    usual = {"library": flags.pop("default_library", None)}
     if "resume" in flags:
         usual = {}  # The run has a library.
     typed: dict[str, dict[str, Any]] = {"agent": {}, "env": {}}

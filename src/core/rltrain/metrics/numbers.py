@@ -203,7 +203,7 @@ _IDLE = 10
 """Iterations without a single update after which a run ends."""
 
 
-class Numbers:
+class NonFiniteCheck:
     """Finds NaN and infinity on one rank, and reacts once any rank has found some."""
 
     def __init__(self, reaction: str, arrays: Arrays | None) -> None:

@@ -16,7 +16,7 @@ from rltrain.types import Arrays, ProcessGroup, TrainResult
 
 if TYPE_CHECKING:
     from rltrain.metrics.environment import CountedEnv
-    from rltrain.metrics.numbers import Numbers
+    from rltrain.metrics.numbers import NonFiniteCheck
 
 VOTES = 3
 """The number of questions on which ranks vote."""
@@ -47,7 +47,7 @@ class Progress:
         self,
         group: ProcessGroup,
         env: CountedEnv,
-        numbers: Numbers,
+        numbers: NonFiniteCheck,
         arrays: Arrays | None,
         seconds: Callable[[], tuple[float, float]],
     ) -> None:

@@ -2,7 +2,7 @@
 
 A launcher that is started on each node (`LauncherSpec.starts_nodes` is False) enters
 `connected_nodes` around what starts its ranks, unless it starts those of one node only
-(`LauncherSpec.lacks` has "nnodes"):
+(`LauncherSpec.unsupported` has "nnodes"):
 
     with connected_nodes(config) as check:
         ...  # start the ranks, and wait for them; call check() every second or so

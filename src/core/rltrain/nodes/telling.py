@@ -68,4 +68,4 @@ def _others_wait(requested: RunOptions, registry: Registry, *, is_rank: bool) ->
     if name not in registry.names(LauncherSpec):
         name = usual_of(registry, requested.framework, "launcher", requested.backend)
     launcher = registry.get(LauncherSpec, name) if name is not None else None
-    return launcher is not None and not (launcher.starts_nodes or "nnodes" in launcher.lacks)
+    return launcher is not None and not (launcher.starts_nodes or "nnodes" in launcher.unsupported)

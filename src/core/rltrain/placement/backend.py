@@ -43,7 +43,7 @@ def choose_backend(
     on_cpu = " or ".join(
         spec.name
         for spec in registry.all(BackendSpec)
-        if spec.usual and spec.framework == requested.framework and spec.device == "cpu"
+        if spec.is_default and spec.framework == requested.framework and spec.device == "cpu"
     )
     raise UsageError(
         f"{what}: needs a GPU, and no GPU is visible on this machine. "
@@ -62,14 +62,14 @@ def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
     of_framework = [spec for spec in candidates if spec.framework == requested.framework]
     fitting = [spec for spec in of_framework if kind in (None, spec.device)]
     if requested.backend is not None:  # Never by default.
-        fitting += [spec for spec in of_framework if kind in spec.shares]
+        fitting += [spec for spec in of_framework if kind in spec.shared_devices]
     if not fitting:
         wanted = f"{requested.framework}" + (f" on {kind}" if kind else "")
         have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
         what = f"--backend {requested.backend}" if requested.backend else "No backend"
         raise UsageError(f"{what}: does not run {wanted}. Installed: {have}.")
     # Installing another must not change what a command does.
-    fitting = [spec for spec in fitting if spec.usual] or fitting
+    fitting = [spec for spec in fitting if spec.is_default] or fitting
     for device in {spec.device for spec in fitting}:
         names = dict.fromkeys(spec.name for spec in fitting if spec.device == device)
         if len(names) > 1:
@@ -96,8 +96,8 @@ def _check_some(framework: str, candidates: list[BackendSpec], registry: Registr
 def how_to_share(kind: str, framework: str, registry: Registry) -> str:
     """Say how ranks can share devices of a kind, if they can."""
     able = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
-    names = [f"--backend {spec.name}" for spec in able if spec.device == kind and spec.cannot_share]
-    names += [f"--backend {spec.name} --device {kind}" for spec in able if kind in spec.shares]
+    names = [f"--backend {x.name}" for x in able if x.device == kind and x.why_not_shared]
+    names += [f"--backend {x.name} --device {kind}" for x in able if kind in x.shared_devices]
     return f" To debug ranks that share GPUs: {' or '.join(names)}." if names else ""
 
 
@@ -106,9 +106,9 @@ def may_share(
 ) -> bool:
     """Return whether ranks share a backend's own kind of devices, `gpus`: never by default."""
     named = requested.backend is not None and isinstance(ranks, int)
-    if not (named and backend.cannot_share and gpus and int(ranks or 0) > len(gpus)):
+    if not (named and backend.why_not_shared and gpus and int(ranks or 0) > len(gpus)):
         return False
-    reason = preflight(backend.cannot_share, in_child=True)
+    reason = preflight(backend.why_not_shared, in_child=True)
     if reason is not None:
         raise UsageError(
             f"--backend {backend.name}: {ranks} ranks on {len(gpus)} GPU"

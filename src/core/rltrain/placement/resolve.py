@@ -152,7 +152,10 @@ def choose_launcher(
     """Return the requested launcher, or the backend's own."""
     spec = of_framework(requested, registry, LauncherSpec, "launcher", backend.name)
     defaults = RunOptions()
-    for name in (*spec.lacks, *(scoped(RunOptions, Scope.MEETING) if spec.starts_nodes else ())):
+    for name in (
+        *spec.unsupported,
+        *(scoped(RunOptions, Scope.MEETING) if spec.starts_nodes else ()),
+    ):
         value = getattr(requested, name)
         if name == "max_restarts" and requested.nnodes == 1:
             continue  # On one node rltrain starts all launchers' ranks again.

@@ -89,7 +89,9 @@ def _hint(task: str, suites: Sequence[SuiteSpec], registry: Registry) -> str:
 
 def _unimported(module: str | None, suites: Sequence[SuiteSpec], registry: Registry) -> list[str]:
     """Return the tasks in the sources of a module, or of all installed packages."""
-    answers = registry.ask(suites, lambda spec: spec.unimported and [*spec.unimported(module)])
+    answers = registry.ask(
+        suites, lambda spec: spec.undiscovered_tasks and [*spec.undiscovered_tasks(module)]
+    )
     return [each for _, names in answers for each in names]
 
 
@@ -107,10 +109,10 @@ def having(
     """
     if ":" in task:
         find_modules_here()
-    looking = [spec for spec in suites if spec.knows is not None]
-    asked = registry.ask(looking, lambda spec: not chosen and spec.knows and spec.knows(task))
+    looking = [spec for spec in suites if spec.probably_has is not None]
+    asked = registry.ask(looking, lambda x: not chosen and x.probably_has and x.probably_has(task))
     sure = [spec for spec, knows in asked if knows]
-    light = [spec for spec in suites if spec.knows is None]
+    light = [spec for spec in suites if spec.probably_has is None]
     others = [spec for spec in looking if spec not in sure and (chosen or ":" in task)]
     for group in (sure, light, others):
         answers = registry.ask(group, lambda spec: spec.describe(task, env), {chosen or ""})

@@ -190,7 +190,7 @@ def check_refusals(draft: Draft) -> Draft:
         if not suite.renders:
             text = f"the suite {suite.name} does not render its environments. Leave it out."
             raise UsageError(f"{given}: {text}")
-        if suite.cannot_draw is not None and (reason := suite.cannot_draw(task)):
+        if suite.why_not_rendered is not None and (reason := suite.why_not_rendered(task)):
             raise UsageError(f"{given}: {reason}. Install it, or leave it out.")
     for refusal in (*draft.library.refuses, *(x for each in observers for x in each.refuses)):
         if refusal.applies(config, task):

@@ -54,7 +54,7 @@ def usual_of(
     specs = [spec for spec in registry.all(BackendSpec) if spec.framework == framework]
     own = [spec for spec in specs if spec.name == backend]
     device = own[0].device if own else "cpu"
-    of_usual = [spec for spec in specs if spec.usual]
+    of_usual = [spec for spec in specs if spec.is_default]
     of_device = [spec for spec in of_usual if spec.device == device]
     for group in (own, of_device, of_usual, specs):
         named = {str(name): spec for spec in group if (name := getattr(spec, what)) is not None}

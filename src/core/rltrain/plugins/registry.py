@@ -142,8 +142,8 @@ class Registry:
         """Return what ready plugins provide of a kind, by name, without what gives way."""
         specs = [(record, spec) for record in self.records for spec in record.specs]
         found = [(record, spec) for record, spec in specs if isinstance(spec, kind)]
-        taken = {spec.name for _, spec in found if not spec.gives_way}
-        found = [each for each in found if not (each[1].gives_way and each[1].name in taken)]
+        taken = {spec.name for _, spec in found if not spec.overridable}
+        found = [each for each in found if not (each[1].overridable and each[1].name in taken)]
         return sorted(found, key=lambda each: each[1].name)
 
     def unusable_reason(self, kind: type[Spec], name: str) -> str | None:

@@ -44,7 +44,7 @@ class PolicySession(PluginSession):
         alone = dataclasses.replace(config, distributed=False)
         arrays = arrays_by_framework(registry, config.backend)
         super().__init__(alone, World(device=world.device), plugins, arrays)
-        self._playing = registry.get(SuiteSpec, config.suite).playing
+        self._play_overrides = registry.get(SuiteSpec, config.suite).play_overrides
         peers = self._make_group(config, world)
         self.peers = peers if config.distributed else NotedGroup(peers, self.pulse)
         self._place = world
@@ -94,7 +94,9 @@ class PolicySession(PluginSession):
             policy: Policy = self._first_result("rltrain_load_policy", "library", session=self)
         except UsageError as error:
             played = [
-                key for key, x in leaves(self._playing) if get_dotted(self.config.env, key) == x
+                key
+                for key, x in leaves(self._play_overrides)
+                if get_dotted(self.config.env, key) == x
             ]
             if not played:
                 raise

@@ -106,7 +106,7 @@ def options_of_run(run: Path, given: Mapping[str, Any]) -> dict[str, Any]:
     env = dict(flatten(kept.pop("env", {})))
     # How it is played does not follow from how it was trained.
     if (suite := saved.get("suite")) in registry.names(SuiteSpec):
-        for key, _ in flatten(registry.get(SuiteSpec, str(suite)).playing):
+        for key, _ in flatten(registry.get(SuiteSpec, str(suite)).play_overrides):
             env.pop(key, None)
     env |= dict(flatten(own.pop("env", None) or {}))
     return {**kept, **own, "env": env}
@@ -139,14 +139,16 @@ def plan_environments(options: Mapping[str, Any], environ: Mapping[str, str] = o
         )
     suite, env = plan.registry.get(SuiteSpec, plan.config.suite), plan.config.env
     given = dict(leaves(env))
-    added = [f"env.{key}={json.dumps(x)}" for key, x in leaves(suite.playing) if key not in given]
+    added = [
+        f"env.{key}={json.dumps(x)}" for key, x in leaves(suite.play_overrides) if key not in given
+    ]
     why = suite.cannot_play(plan.task) if added and suite.cannot_play is not None else None
     if why is not None:
         tell([why], plan.world)
         return plan
     if added:
         tell([f"{plan.config.task} as it is played: {' '.join(added)}"], plan.world)
-    config = dataclasses.replace(plan.config, env=overlaid(suite.playing, env))
+    config = dataclasses.replace(plan.config, env=overlaid(suite.play_overrides, env))
     return dataclasses.replace(plan, config=config)
 
 

@@ -201,12 +201,6 @@ def bounded(given: Mapping[str, float] | None) -> Iterator[None]:
         faulthandler.cancel_dump_traceback_later()
 
 
-def _machine() -> str:
-    """Return what only processes on this machine share: host names may be the same elsewhere."""
-    boot = Path("/proc/sys/kernel/random/boot_id")
-    return boot.read_text().strip() if boot.exists() else socket.gethostname()
-
-
 @contextlib.contextmanager
 def watching(
     rank: int,
@@ -218,7 +212,9 @@ def watching(
 
     `folder` is this rank's private one; `gather` returns what each rank gives.
     """
-    here = _machine()
+    # What only processes of this machine share: its host name may be another's, too.
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    here = boot.read_text().strip() if boot.exists() else socket.gethostname()
     folders = gather((here, str(folder)))
     pulses = {
         other: pulse_file(Path(folder), other)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rltrain.data import pack_state
-from rltrain.errors import fitting
+from rltrain.errors import explain_mismatch
 from rltrain.files.dotted import get_dotted
 from rltrain.nodes.meeting import begin_meeting
 from rltrain.ranks.pulse import PulseWriter
@@ -161,7 +161,7 @@ class TrainingSession(PluginSession):
         super().seed(stream)
         if stream == "learner" and self.resuming_exactly:
             states = self._resumption.rank["plugins"]
-            with fitting(self.checkpoint):
+            with explain_mismatch(self.checkpoint):
                 self._plugins.call_with_state("rltrain_load_state", states, session=self)
 
     def iterations_left(self, total: int, done: int) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rltrain.errors import RltrainError, UsageError, in_a_line
 from rltrain.files.disk import NotWritten
 from rltrain.metrics.divergence import Trained, check_divergence
-from rltrain.metrics.numbers import Numbers
+from rltrain.metrics.numbers import NonFiniteCheck
 from rltrain.metrics.progress import Progress
 from rltrain.metrics.scalars import check_number
 from rltrain.ranks.logs import say
@@ -58,7 +58,7 @@ class Recorder:
     ) -> None:
         self._config, self._pulse = config, pulse
         self.progress = Progress()
-        self.numbers = Numbers(config.on_nonfinite, arrays)
+        self.numbers = NonFiniteCheck(config.on_nonfinite, arrays)
         self.trained = Trained(config.library)
         self.requests = Requests(config.checkpoint_interval, is_root)
         self.watched: dict[str, Fingerprints] = {}

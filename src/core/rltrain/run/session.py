@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rltrain.errors import PluginError, RltrainError, fitting
+from rltrain.errors import PluginError, RltrainError, explain_mismatch
 from rltrain.files.secrets import hide, hide_in_text
 from rltrain.launch import make_report, say
 from rltrain.records import RunStarted
@@ -111,7 +111,7 @@ class RankSession(TrainingSession):
             self.pulse.during,
             self.recorder.numbers.env,
         )
-        with fitting(self.checkpoint):
+        with explain_mismatch(self.checkpoint):
             if self.resuming_exactly:
                 counted.load_state(self._resumption.rank["env"])
             else:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from rltrain.clusters import StartedRank, number_or_none, read_rank
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import BackendSpec, Checkup, ClusterSpec, Dialect, GradientSyncSpec, Spec
+from rltrain.specs import BackendSpec, ClusterSpec, Dialect, DoctorChecks, GradientSyncSpec, Spec
 
 _OF_SKRL = ("JAX_RANK", "JAX_LOCAL_RANK", "JAX_WORLD_SIZE")
 
@@ -37,7 +37,7 @@ def rltrain_provides() -> Iterable[Spec]:
             arrays="rltrain_jax.arrays:JaxArrays",
             exporter="rltrain_jax.exporter:JaxExporter",
             joins_first=True,
-            usual=True,
+            is_default=True,
             launcher="processes",
             grad_sync="tree",
             device="cpu",
@@ -49,7 +49,7 @@ def rltrain_provides() -> Iterable[Spec]:
             arrays="rltrain_jax.arrays:JaxArrays",
             exporter="rltrain_jax.exporter:JaxExporter",
             joins_first=True,
-            usual=True,
+            is_default=True,
             launcher="processes",
             grad_sync="tree",
             device="cuda",
@@ -73,11 +73,11 @@ def rltrain_provides() -> Iterable[Spec]:
 
 
 @hookimpl
-def rltrain_checkup() -> Checkup:
+def rltrain_checkup() -> DoctorChecks:
     """Say what jax is installed for, and what to try if NCCL fails."""
     from rltrain.nodes import NCCL_FALLBACKS  # Each command imports this module.
 
-    return Checkup(
+    return DoctorChecks(
         facts={"jax": "rltrain_jax.devices:about"}, remedies={"jax-cuda": NCCL_FALLBACKS}
     )
 

@@ -11,7 +11,7 @@ from test_statistics import EpisodeRules
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.metrics.episodes import EpisodeCounter
-from rltrain.metrics.numbers import EnvNumbers, Numbers
+from rltrain.metrics.numbers import EnvNumbers, NonFiniteCheck
 from rltrain_jax.arrays import JaxArrays
 
 ARRAYS = JaxArrays()
@@ -67,7 +67,7 @@ def test_checks_wait_for_no_device():
 
 
 def test_jax_names_the_path_of_a_gradient():
-    numbers = Numbers("stop", ARRAYS)
+    numbers = NonFiniteCheck("stop", ARRAYS)
     tree = {"policy": {"bias": jnp.ones(2), "kernel": jnp.ones((2, 2))}}
     sync = numbers.checked(lambda gradients: gradients, tree)
     sync(tree)

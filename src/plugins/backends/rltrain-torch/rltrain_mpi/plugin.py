@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rltrain.hookspecs import hookimpl
 from rltrain.options import naming
-from rltrain.specs import BackendSpec, Checkup, LauncherSpec, Spec
+from rltrain.specs import BackendSpec, DoctorChecks, LauncherSpec, Spec
 
 
 @dataclass(frozen=True)
@@ -47,13 +47,13 @@ def rltrain_provides() -> Iterable[Spec]:
             factory="rltrain_mpi.launcher:MpiLauncher",
             options="rltrain_mpi.plugin:MpiOptions",
             frameworks=("torch",),
-            lacks=("nnodes", "max_restarts"),
+            unsupported=("nnodes", "max_restarts"),
             summary="mpiexec, on one node",
         ),
     ]
 
 
 @hookimpl
-def rltrain_checkup() -> Checkup:
+def rltrain_checkup() -> DoctorChecks:
     """Say which MPI there is."""
-    return Checkup(facts={"torch": "rltrain_mpi.backend:about"})
+    return DoctorChecks(facts={"torch": "rltrain_mpi.backend:about"})

@@ -52,7 +52,7 @@ def about() -> dict[str, str]:
     return facts
 
 
-def cannot_share() -> str | None:
+def why_not_shared() -> str | None:
     """Return why NCCL cannot have several ranks on one GPU here, or None if it can.
 
     The variables are those of NCCL's user guide; that it ends with NVLink SHARP switched on was

@@ -11,7 +11,7 @@ from rltrain import hookimpl
 from rltrain.session import Session
 from rltrain.types import GradientSync, ProcessGroup
 
-__all__ = ["Bf16GradientSync", "FlatGradientSync", "check_alone", "synchronize"]
+__all__ = ["Bf16GradientSync", "FlatGradientSync", "sync_before_step", "synchronize"]
 
 _LARGE = 1 << 20
 """Elements from which a buffer is large: 4 MiB of float32 do not stay in a core's own caches."""
@@ -45,7 +45,7 @@ def synchronize(
     return list(averaged[count:]) or None
 
 
-def check_alone(
+def sync_before_step(
     optimizer: torch.optim.Optimizer,
     sync: GradientSync,
     parameters: Sequence[torch.Tensor],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rltrain.hookspecs import hookimpl
-from rltrain.specs import BackendSpec, Checkup, Dialect, GradientSyncSpec, Spec
+from rltrain.specs import BackendSpec, Dialect, DoctorChecks, GradientSyncSpec, Spec
 from rltrain_torch.torchrun import DIALECT
 
 
@@ -19,12 +19,12 @@ def rltrain_provides() -> Iterable[Spec]:
             framework="torch",
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
-            usual=True,
+            is_default=True,
             launcher="processes",
             preload="rltrain_torch.preload",
             grad_sync="flat",
             device="cpu",
-            shares=("cuda",),
+            shared_devices=("cuda",),
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         BackendSpec(
@@ -33,12 +33,12 @@ def rltrain_provides() -> Iterable[Spec]:
             framework="torch",
             arrays="rltrain_torch.arrays:TorchArrays",
             exporter="rltrain_torch.exporter:TorchExporter",
-            usual=True,
+            is_default=True,
             launcher="processes",
             preload="rltrain_torch.preload",
             grad_sync="flat",
             device="cuda",
-            cannot_share="rltrain_torch.devices:cannot_share",
+            why_not_shared="rltrain_torch.devices:why_not_shared",
             count_devices="rltrain_torch.devices:count_cuda",
         ),
         GradientSyncSpec(
@@ -63,10 +63,10 @@ def rltrain_dialect() -> Dialect:
 
 
 @hookimpl
-def rltrain_checkup() -> Checkup:
+def rltrain_checkup() -> DoctorChecks:
     """Say what torch is built for, and what to try if NCCL fails."""
     from rltrain.nodes import NCCL_FALLBACKS  # Each command imports this module.
 
-    return Checkup(
+    return DoctorChecks(
         facts={"torch": "rltrain_torch.devices:about"}, remedies={"nccl": NCCL_FALLBACKS}
     )

@@ -7,9 +7,9 @@ import torch
 
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
+from rltrain_torch.deferred_mean import DeferredMean
 from rltrain_torch.gradients import _LARGE as LARGE
 from rltrain_torch.gradients import FlatSync, synchronize
-from rltrain_torch.late_mean import LateMean
 
 SHAPES = [(3, 2), (), (4,), (0,), (2, 1, 2)]
 
@@ -166,25 +166,25 @@ def test_synchronize_averages_numbers_in_the_same_collective():
 def test_a_late_mean_is_used_once_after_the_next_gradients_or_at_the_end():
     def work(group):
         used = []
-        late = LateMean(group, used.append)
+        late = DeferredMean(group, used.append)
         parameter = torch.nn.Parameter(torch.zeros(2))
         sync = FlatSync(group, [parameter, late.number])
 
         def step():
             parameter.grad = torch.ones(2)
-            late.take(synchronize(sync, [parameter], [late.number]))
+            late.resolve(synchronize(sync, [parameter], [late.number]))
 
         step()
-        late.put(1.0 + group.rank)
-        late.take(None)  # An update that is left out.
+        late.add(1.0 + group.rank)
+        late.resolve(None)  # An update that is left out.
         assert not used
         step()
         step()
-        late.settle()
+        late.flush()
         assert used == [1.5]
-        late.put(torch.tensor(3.0 - group.rank))
-        late.put(4.0)  # No step came between.
-        late.settle()
+        late.add(torch.tensor(3.0 - group.rank))
+        late.add(4.0)  # No step came between.
+        late.flush()
         return used
 
     world = FakeWorld(2)

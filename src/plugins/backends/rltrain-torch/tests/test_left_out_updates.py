@@ -6,16 +6,16 @@ import pytest
 import torch
 
 from rltrain.errors import NonFiniteError
-from rltrain.metrics.numbers import Numbers
+from rltrain.metrics.numbers import NonFiniteCheck
 from rltrain.testing import FakeWorld
 from rltrain_torch.arrays import TorchArrays
-from rltrain_torch.gradients import FlatSync, check_alone
+from rltrain_torch.gradients import FlatSync, sync_before_step
 from rltrain_torch.moments import Moments, pool_moments
 
 
 def train(group, bad, reached):
     """Do an iteration of two updates for each number of bad ones; note how far it got."""
-    numbers = Numbers("skip", TorchArrays())
+    numbers = NonFiniteCheck("skip", TorchArrays())
     parameters = [torch.nn.Parameter(torch.zeros(2))]
     sync = numbers.checked(FlatSync(group, parameters), parameters)
     for iteration, updates in enumerate(bad, start=1):
@@ -43,10 +43,12 @@ def test_a_run_that_learns_nothing_any_more_ends(ranks):
 def test_one_rank_whose_library_calls_no_sync_leaves_out_an_update():
     parameters = [torch.nn.Parameter(torch.ones(2))]
     optimizer = torch.optim.Adam(parameters, lr=0.1)
-    numbers = Numbers("skip", TorchArrays())
+    numbers = NonFiniteCheck("skip", TorchArrays())
 
     def work(group):
-        check_alone(optimizer, numbers.checked(FlatSync(group, parameters), parameters), parameters)
+        sync_before_step(
+            optimizer, numbers.checked(FlatSync(group, parameters), parameters), parameters
+        )
         for value in (torch.nan, 1.0):
             parameters[0].grad = torch.full((2,), value)
             optimizer.step()

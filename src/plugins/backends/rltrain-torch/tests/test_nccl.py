@@ -23,12 +23,12 @@ def loaded(monkeypatch):
 
 def test_a_new_nccl_can(loaded):
     loaded(NEW)
-    assert nccl.cannot_share() is None
+    assert nccl.why_not_shared() is None
 
 
 def test_an_old_one_cannot_and_the_wheel_is_named(loaded):
     loaded(OLD)
-    reason = nccl.cannot_share()
+    reason = nccl.why_not_shared()
     assert "torch has NCCL 2.28.9, and 2.30 is the first that can." in reason
     assert "pip install --no-deps 'nvidia-nccl-cu12>=2.30'" in reason
 
@@ -37,7 +37,7 @@ def test_an_old_one_cannot_and_the_wheel_is_named(loaded):
 def test_variables_that_forbid_it_are_named(loaded, monkeypatch, name, value):
     loaded(NEW)
     monkeypatch.setenv(name, value)
-    assert f"{name}={value}" in nccl.cannot_share()
+    assert f"{name}={value}" in nccl.why_not_shared()
 
 
 @pytest.mark.parametrize(

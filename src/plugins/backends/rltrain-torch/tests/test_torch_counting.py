@@ -9,7 +9,7 @@ from test_numbers import EnvRules, GradientRules, found, losses
 from test_statistics import EpisodeRules
 
 from rltrain.metrics.episodes import EpisodeCounter
-from rltrain.metrics.numbers import EnvNumbers, Numbers
+from rltrain.metrics.numbers import EnvNumbers, NonFiniteCheck
 from rltrain_torch.arrays import TorchArrays
 
 NAN, INF = math.nan, math.inf
@@ -61,7 +61,7 @@ def test_huge_gradients_in_half_precision_are_finite():
 
 
 def test_gradients_of_several_types_are_checked_together():
-    numbers = Numbers("stop", TorchArrays())
+    numbers = NonFiniteCheck("stop", TorchArrays())
     types = torch.float32, torch.float64, torch.bfloat16
     parameters = [torch.ones(2, dtype=kind, requires_grad=True) for kind in types]
     sync = numbers.checked(lambda gradients: gradients, parameters)
@@ -72,7 +72,7 @@ def test_gradients_of_several_types_are_checked_together():
 
 
 def test_parameters_have_the_names_of_the_models_they_belong_to():
-    numbers = Numbers("stop", TorchArrays())
+    numbers = NonFiniteCheck("stop", TorchArrays())
     model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Linear(1, 1))
     numbers.add_model(model, "actor")
     sync = numbers.checked(lambda gradients: gradients, [*model.parameters(), torch.zeros(1)])

@@ -7,7 +7,7 @@ import pytest
 import torch
 from gymnasium import spaces
 
-from rltrain.errors import UsageError, fitting
+from rltrain.errors import UsageError, explain_mismatch
 from rltrain.types import ArrayInfo
 from rltrain_torch.policy import groups_of, read_checkpoint
 
@@ -56,9 +56,12 @@ def test_damaged_bytes_are_named(tmp_path):
 
 def test_what_does_not_fit_is_one_line_that_says_what_to_do(tmp_path):
     path, line = tmp_path / "model.pt", r"fit this run \(RuntimeError: a b\)\. Give the task"
-    with pytest.raises(UsageError, match=line), fitting(path):
+    with pytest.raises(UsageError, match=line), explain_mismatch(path):
         raise RuntimeError("a\n\tb")
-    with pytest.raises(UsageError, match=f"--checkpoint {path}: is another's"), fitting(path):
+    with (
+        pytest.raises(UsageError, match=f"--checkpoint {path}: is another's"),
+        explain_mismatch(path),
+    ):
         raise UsageError("is another's")
 
 

@@ -37,7 +37,7 @@ def test_only_the_last_divergence_of_an_epoch_needs_a_collective(
     agent = {f"params.config.{name}": value for name, value in options.items()}
     agent |= {"params.config.mini_epochs": 3, "params.config.minibatch_size_per_env": 8}
     train_ranks(world, agent=agent, max_iterations=1, **kind)
-    asked = [item for item in world.trace if "late_mean.py" in item.callers[0]]
+    asked = [item for item in world.trace if "deferred_mean.py" in item.callers[0]]
     assert len(asked) == collectives
 
 

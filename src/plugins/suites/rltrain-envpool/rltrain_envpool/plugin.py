@@ -10,7 +10,7 @@ from typing import Any
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import TaskInfo
-from rltrain_adapters import tuned_in
+from rltrain_adapters import tuned_options_from
 
 _PREFIX = "envpool/"
 """The prefix of task names, because many of EnvPool's names are Gymnasium's too."""
@@ -43,7 +43,7 @@ def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | N
     return found
 
 
-_tuned = tuned_in(Path(__file__).parent / "tuned")
+_tuned = tuned_options_from(Path(__file__).parent / "tuned")
 
 
 @hookimpl

@@ -23,13 +23,13 @@ from rltrain.types import ArrayInfo, TaskInfo
 __all__ = [
     "MANY_ENVS",
     "as_given",
-    "cannot_draw",
+    "cannot_render",
     "check_mujoco_draws",
+    "drop_removed_options",
     "get_positive_int",
     "is_image",
     "set_child",
-    "still_there",
-    "tuned_in",
+    "tuned_options_from",
     "unknown_env_option",
 ]
 
@@ -116,7 +116,7 @@ def unknown_env_option(task: str, key: str, known: Iterable[str]) -> UsageError:
     )
 
 
-def still_there(
+def drop_removed_options(
     options: Mapping[str, Any],
     training: Any,
     played: Any,
@@ -132,7 +132,9 @@ def still_there(
     kept: dict[str, Any] = {}
     for name, value in options.items():
         if name in now and isinstance(value, Mapping) and parts(before.get(name)):
-            kept[name] = still_there(value, before[name], now[name], parts, f"{prefix}{name}.")
+            kept[name] = drop_removed_options(
+                value, before[name], now[name], parts, f"{prefix}{name}."
+            )
         elif name in now or name not in before:
             kept[name] = value
         elif value is not None:
@@ -140,7 +142,7 @@ def still_there(
     return kept
 
 
-def tuned_in(folder: Path) -> Callable[[TaskInfo, str, str], Mapping[str, Any] | None]:
+def tuned_options_from(folder: Path) -> Callable[[TaskInfo, str, str], Mapping[str, Any] | None]:
     """Return a function for `SuiteSpec.tuned`: options that are known to learn a task.
 
     The folder holds `TASK/LIBRARY_ALGORITHM.yaml`, such as `Hopper-v4/rsl_rl_ppo.yaml`, in the
@@ -154,7 +156,7 @@ def tuned_in(folder: Path) -> Callable[[TaskInfo, str, str], Mapping[str, Any] |
     return tuned
 
 
-def cannot_draw(error: Exception) -> UsageError:
+def cannot_render(error: Exception) -> UsageError:
     """Return the error for environments that could not be rendered."""
     return UsageError(
         "--video, a viewer, or an observer that renders: the environments could not be rendered: "
@@ -168,7 +170,7 @@ def check_mujoco_draws() -> None:
     """Refuse early what MuJoCo cannot render here, for suites that would find out too late."""
     fault = _mujoco_fault()
     if fault is not None:
-        raise cannot_draw(fault) from fault
+        raise cannot_render(fault) from fault
 
 
 @functools.cache

@@ -11,7 +11,7 @@ from typing import Any
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import Spec, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_adapters import tuned_in
+from rltrain_adapters import tuned_options_from
 from rltrain_adapters.sources import mentions, registered_names
 
 _NEEDS_GYMNASIUM = re.compile(r"gymnasium(?![\w.-])(?!.*\bextra\b)", re.IGNORECASE)
@@ -93,8 +93,8 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
-            unimported=tasks_of_packages,
+            undiscovered_tasks=tasks_of_packages,
             renders=True,
-            tuned=tuned_in(Path(__file__).parent / "tuned"),
+            tuned=tuned_options_from(Path(__file__).parent / "tuned"),
         )
     ]

@@ -357,11 +357,11 @@ def test_tasks_of_packages_that_are_not_imported(tmp_path, monkeypatch):
     install("bots_other", "gymnasium-robotics", bot)
     monkeypatch.syspath_prepend(tmp_path)
     (spec,) = rltrain_provides()
-    assert [name for name in spec.unimported(None) if "bots" in name] == [
+    assert [name for name in spec.undiscovered_tasks(None) if "bots" in name] == [
         "bots_of_ours:Bots/Bot-v0"
     ]
     named = [f"bots_other:{name}" for name in ("Bots/Bot-v0", "network")]
-    assert spec.unimported("bots_other") == named
+    assert spec.undiscovered_tasks("bots_other") == named
 
 
 # The environments that the suite makes

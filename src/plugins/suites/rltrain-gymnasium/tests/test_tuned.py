@@ -10,7 +10,7 @@ from rltrain.errors import UsageError
 from rltrain.options.agent import default_options
 from rltrain.specs import LibrarySpec, OptionSchema, SuiteSpec
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_adapters import tuned_in
+from rltrain_adapters import tuned_options_from
 
 TASK = TaskInfo("Robots/Walk-v0", "continuous")
 LIBRARY = LibrarySpec(
@@ -37,7 +37,7 @@ def suite(tmp_path):
     file = tmp_path / "Robots-Walk-v0" / "some_ppo.yaml"
     file.parent.mkdir()
     file.write_text("rate: 3e-4\nwords: of torch\n")
-    return dataclasses.replace(SUITE, tuned=tuned_in(tmp_path))
+    return dataclasses.replace(SUITE, tuned=tuned_options_from(tmp_path))
 
 
 def test_the_suites_options_win_over_the_librarys(suite):

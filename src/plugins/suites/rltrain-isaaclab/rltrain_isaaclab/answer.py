@@ -37,9 +37,9 @@ def answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     """Describe a task with `env.` options in JSON types, or return None if it is not registered.
 
     The keys are num_envs; max_episode_length in steps; action and actions as in
-    `rltrain.types.TaskInfo`; observations, the shapes of images by group; cannot_draw, what its
-    frames need and this machine lacks, or None; cannot_play, as in `SuiteSpec`; library, which the
-    task's authors chose, or None; agents, a mapping from each agent key in the registry to its
+    `rltrain.types.TaskInfo`; observations, the shapes of images by group; why_not_rendered, what
+    its frames need and this machine lacks, or None; cannot_play, as in `SuiteSpec`; library, which
+    the task's authors chose, or None; agents, a mapping from each agent key in the registry to its
     options, or to the error that loading them raised. Or the only key is refused: why the task
     cannot be made as asked.
     """
@@ -84,7 +84,7 @@ def _answer(task: str, env: Mapping[str, Any]) -> dict[str, Any] | None:
     lacking = compat.lacks(task, cfg)
     if lacking is not None:
         raise UsageError(f"The task {task!r} cannot be made here: {lacking}")
-    return {**found, "cannot_draw": drawing.lacking_for_frames(cfg, env.get("video_source"))}
+    return {**found, "why_not_rendered": drawing.lacking_for_frames(cfg, env.get("video_source"))}
 
 
 def _actions(space: Any) -> tuple[str, list[int] | None]:

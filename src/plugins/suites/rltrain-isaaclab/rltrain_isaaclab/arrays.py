@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 
-class Crossing:
+class ArrayConverter:
     """Copies torch tensors, for sessions of torch.
 
     The copies are needed: Isaac Lab keeps writing to some of its results, and tasks may return
@@ -18,7 +18,7 @@ class Crossing:
     def __init__(self, device: str) -> None:
         self.device = device
 
-    def give(self, tensor: Any, dtype: torch.dtype | None = None) -> Any:
+    def to_session(self, tensor: Any, dtype: torch.dtype | None = None) -> Any:
         """Convert a tensor from Isaac Lab to an array of the session's framework.
 
         Args:
@@ -27,22 +27,24 @@ class Crossing:
         """
         return tensor.detach().to(self.device, dtype or tensor.dtype, copy=True)
 
-    def take(self, array: Any) -> torch.Tensor:
+    def to_torch(self, array: Any) -> torch.Tensor:
         """Convert an array from the library to a writable tensor."""
         return torch.as_tensor(array, device=self.device).detach().clone()
 
-    def give_each(self, groups: Any, spaces: Any) -> Any:
+    def to_session_each(self, groups: Any, spaces: Any) -> Any:
         """Convert observations, nested like their spaces, to the dtypes of the spaces."""
         parts = getattr(spaces, "spaces", None)
         if isinstance(parts, Mapping):
-            return {name: self.give_each(groups[name], space) for name, space in parts.items()}
+            return {
+                name: self.to_session_each(groups[name], space) for name, space in parts.items()
+            }
         if parts is not None:
-            return tuple(map(self.give_each, groups, parts))
+            return tuple(map(self.to_session_each, groups, parts))
         dtype = None if spaces.dtype is None else getattr(torch, str(spaces.dtype))
-        return self.give(groups, dtype)
+        return self.to_session(groups, dtype)
 
 
-class JaxCrossing(Crossing):
+class JaxArrayConverter(ArrayConverter):
     """Converts copies of tensors to jax arrays through DLPack, without a second copy."""
 
     def __init__(self, device: str) -> None:
@@ -54,25 +56,25 @@ class JaxCrossing(Crossing):
         self._jax = jax
         self._device = local_device(device)
 
-    def give(self, tensor: Any, dtype: torch.dtype | None = None) -> Any:
+    def to_session(self, tensor: Any, dtype: torch.dtype | None = None) -> Any:
         """Convert a tensor to a jax array; 64-bit types become 32-bit, jax's default mode."""
         dtype = dtype or tensor.dtype
         narrow = {torch.int64: torch.int32, torch.float64: torch.float32}.get(dtype, dtype)
-        given = super().give(tensor, narrow).contiguous()
+        given = super().to_session(tensor, narrow).contiguous()
         return self._jax.device_put(self._jax.dlpack.from_dlpack(given), self._device)
 
-    def take(self, array: Any) -> torch.Tensor:
+    def to_torch(self, array: Any) -> torch.Tensor:
         """Convert an array to a tensor; copied, because jax arrays are immutable."""
         if isinstance(array, self._jax.Array):
             return torch.utils.dlpack.from_dlpack(array).to(self.device, copy=True)
-        return super().take(array)
+        return super().to_torch(array)
 
 
-def make_crossing(framework: str, device: str) -> Crossing:
+def make_converter(framework: str, device: str) -> ArrayConverter:
     """Return the converter of a framework.
 
     Args:
         framework: "torch" or "jax".
         device: the rank's device, such as "cuda:1".
     """
-    return JaxCrossing(device) if framework == "jax" else Crossing(device)
+    return JaxArrayConverter(device) if framework == "jax" else ArrayConverter(device)

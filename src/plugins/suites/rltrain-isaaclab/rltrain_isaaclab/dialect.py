@@ -151,7 +151,7 @@ DIALECT = Dialect(
         "list_envs": "rltrain tasks",
     },
     trains=dict.fromkeys(
-        ("train_multigpu", "train-multigpu"), ("--distributed", "--usual-library", "rsl_rl")
+        ("train_multigpu", "train-multigpu"), ("--distributed", "--default-library", "rsl_rl")
     ),
     flags=TRANSLATED,
     train_flags={"--agent": lambda value: [f"--agent-config={value}"]},

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rltrain_isaaclab.arrays import Crossing
+from rltrain_isaaclab.arrays import ArrayConverter
 from rltrain_isaaclab.images import with_channels_last, with_channels_moved
 from rltrain_torch.curricula import Curricula, HasCurricula
 
@@ -38,20 +38,22 @@ class IsaacLabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
         "render_modes": ["rgb_array"],
     }
 
-    def __init__(self, env: Any, crossing: Crossing, draw: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, env: Any, converter: ArrayConverter, draw: Callable[[], Any] | None = None
+    ) -> None:
         """Wrap the environments.
 
         Args:
             env: Isaac Lab's environment, without wrappers.
-            crossing: converts arrays to the session's framework and back.
+            converter: converts arrays to the session's framework and back.
             draw: returns a frame; by default, Isaac Lab's environment does.
         """
-        self._env, self._crossing, self._draw = env, crossing, draw or env.render
+        self._env, self._converter, self._draw = env, converter, draw or env.render
         self.cfg = env.cfg
         self.render_mode = getattr(env, "render_mode", None)
         self._curricula = Curricula(env)
         self.num_envs = int(env.num_envs)
-        self.device = crossing.device
+        self.device = converter.device
         groups = env.single_observation_space
         self._grouped = len(groups) > 1 or not isinstance(groups.get("policy"), Box)
         self._their_space = groups if self._grouped else groups["policy"]
@@ -96,7 +98,7 @@ class IsaacLabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
             Observations, as from `reset`; rewards, float32 of shape (num_envs,); terminations and
             truncations, bool of shape (num_envs,); info.
         """
-        taken = self._crossing.take(actions).reshape(self._action_shape)
+        taken = self._converter.to_torch(actions).reshape(self._action_shape)
         observations, rewards, terminated, timed_out, extras = self._env.step(taken)
         if getattr(self.cfg, "is_finite_horizon", False):
             terminated, timed_out = terminated | timed_out, torch.zeros_like(timed_out)
@@ -134,12 +136,12 @@ class IsaacLabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
     @property
     def episode_length_buf(self) -> Any:
         """Steps since each environment's last reset, integers of shape (num_envs,)."""
-        return self._crossing.give(self._env.episode_length_buf)
+        return self._converter.to_session(self._env.episode_length_buf)
 
     @episode_length_buf.setter
     def episode_length_buf(self, lengths: Any) -> None:
         buffer = self._env.episode_length_buf
-        taken = self._crossing.take(lengths).reshape(buffer.shape)
+        taken = self._converter.to_torch(lengths).reshape(buffer.shape)
         self._env.episode_length_buf = taken.to(buffer.device, buffer.dtype)
 
     def close_extras(self, **kwargs: Any) -> None:
@@ -149,13 +151,13 @@ class IsaacLabEnv(HasCurricula, VectorEnv[Any, Any, Any]):
     def _given(self, observations: Any) -> Any:
         chosen = observations if self._grouped else observations["policy"]
         moved = with_channels_moved(chosen, self._their_space, self.single_observation_space)
-        return self._crossing.give_each(moved, self.single_observation_space)
+        return self._converter.to_session_each(moved, self.single_observation_space)
 
     def _row(self, tensor: torch.Tensor, dtype: torch.dtype) -> Any:
-        return self._crossing.give(tensor.reshape(self.num_envs), dtype)
+        return self._converter.to_session(tensor.reshape(self.num_envs), dtype)
 
     def _scalar(self, value: Any) -> Any:
         """Return a metric as a scalar, without synchronizing with the device."""
         if not isinstance(value, torch.Tensor):
             return value
-        return self._crossing.give(value.float().mean())
+        return self._converter.to_session(value.float().mean())

@@ -10,7 +10,7 @@ from typing import Any
 from rltrain.errors import UsageError, suggest
 from rltrain.options import leaves
 from rltrain.specs import load_object
-from rltrain_adapters import set_child, still_there
+from rltrain_adapters import drop_removed_options, set_child
 from rltrain_isaaclab import compat, drawing
 
 _OWN_FLAGS = {"scene.num_envs": "--num-envs", "sim.device": "--device", "seed": "--seed"}
@@ -75,7 +75,7 @@ def configured(task: str, options: Mapping[str, Any], presets: Sequence[str]) ->
         if cfg is None:
             raise UsageError(f"env.{_PLAY}=true: {compat.cannot_play(task, training)}.")
         cfg.episode_length_s = training.episode_length_s
-        options = still_there(options, training, cfg, _parts)
+        options = drop_removed_options(options, training, cfg, _parts)
     change(cfg, options, task)
     return cfg
 

@@ -106,9 +106,9 @@ def tuned(task: TaskInfo, library: str, algorithm: str) -> Mapping[str, Any] | N
     return options
 
 
-def _cannot_draw(task: TaskInfo) -> str | None:
+def _why_not_rendered(task: TaskInfo) -> str | None:
     """Return why the task's environments cannot be rendered here, or None."""
-    return (ask(task.name, task.env) or {}).get("cannot_draw")
+    return (ask(task.name, task.env) or {}).get("why_not_rendered")
 
 
 def _cannot_play(task: TaskInfo) -> str | None:
@@ -135,12 +135,12 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch", "jax"),
             describe=describe,
             tasks=tasks,
-            unimported=_of_module,
-            knows=knows,
+            undiscovered_tasks=_of_module,
+            probably_has=knows,
             renders=True,
-            cannot_draw=_cannot_draw,
+            why_not_rendered=_why_not_rendered,
             tuned=tuned,
-            playing={"play": True},
+            play_overrides={"play": True},
             cannot_play=_cannot_play,
         )
     ]

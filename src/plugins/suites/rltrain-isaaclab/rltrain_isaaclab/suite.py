@@ -95,7 +95,7 @@ def _made(session: Session, cfg: Any) -> IsaacLabEnv:
     import torch
 
     from rltrain_isaaclab import compat
-    from rltrain_isaaclab.arrays import make_crossing
+    from rltrain_isaaclab.arrays import make_converter
     from rltrain_isaaclab.drawing import Frames
     from rltrain_isaaclab.env import IsaacLabEnv
 
@@ -106,7 +106,7 @@ def _made(session: Session, cfg: Any) -> IsaacLabEnv:
         torch.cuda.set_device(device)  # Isaac Sim changes the current device.
     source = _frames(session, cfg)
     draw = Frames(env, source) if source else env.render
-    return IsaacLabEnv(env, make_crossing(session.framework, device), draw)
+    return IsaacLabEnv(env, make_converter(session.framework, device), draw)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ from rltrain.errors import UsageError
 from rltrain.metrics.environment import CountedEnv, check_env
 from rltrain.types import World
 from rltrain_isaaclab import app
-from rltrain_isaaclab.arrays import make_crossing
+from rltrain_isaaclab.arrays import make_converter
 from rltrain_isaaclab.env import IsaacLabEnv
 from rltrain_isaaclab.suite import IsaacLabSuite
 
@@ -139,7 +139,7 @@ def test_the_policys_group_may_have_parts():
     made.single_observation_space = Dict({"policy": Tuple([box, Dict({"pole": box})])})
     state = torch.ones(8, 2)
     made._get_observations = lambda: {"policy": (state, {"pole": 2 * state})}
-    observations, _ = IsaacLabEnv(made, make_crossing("torch", "cpu")).reset()
+    observations, _ = IsaacLabEnv(made, make_converter("torch", "cpu")).reset()
     first, second = observations["policy"]
     assert torch.equal(first, state)
     assert torch.equal(second["pole"], 2 * state)
@@ -151,7 +151,7 @@ def test_channels_first_images_become_channels_last():
     plain = made._get_observations
     made._get_observations = lambda: {"policy": plain()["policy"].movedim(-1, 1)}
     made.single_observation_space = Dict(policy=Box(-1, 1, (3, 36, 36)))
-    env = IsaacLabEnv(made, make_crossing("torch", "cpu"))
+    env = IsaacLabEnv(made, make_converter("torch", "cpu"))
     assert env.single_observation_space == Box(-1, 1, (36, 36, 3))
     image, _ = env.reset(seed=0)
     assert torch.equal(image, plain()["policy"])

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from rltrain.errors import UsageError
-from rltrain_adapters import set_child, still_there, unknown_env_option
+from rltrain_adapters import drop_removed_options, set_child, unknown_env_option
 from rltrain_mjlab import registry
 
 PLAY = "play"
@@ -53,7 +53,7 @@ def configured(task: str, options: Mapping[str, Any]) -> Any:
     if play:
         training = registry.env_config(task)
         config.episode_length_s = training.episode_length_s
-        rest = still_there(rest, training, config, _parts)
+        rest = drop_removed_options(rest, training, config, _parts)
     _replace(config, rest, "", task)
     return config
 

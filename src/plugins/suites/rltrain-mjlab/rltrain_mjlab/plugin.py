@@ -10,12 +10,12 @@ from typing import Any
 from rltrain.hookspecs import hookimpl
 from rltrain.specs import Dialect, Spec, SuiteSpec
 from rltrain.types import TaskInfo
-from rltrain_adapters import tuned_in
+from rltrain_adapters import tuned_options_from
 from rltrain_adapters.sources import mentions, registered_names
 from rltrain_mjlab.dialect import DIALECT
 from rltrain_mjlab.tasks import BUNDLED, SAME_SPACES, bundled_info, packages, task_info
 
-_in_folder = tuned_in(Path(__file__).parent / "tuned")
+_in_folder = tuned_options_from(Path(__file__).parent / "tuned")
 
 
 def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
@@ -90,11 +90,11 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("torch",),
             describe=describe,
             tasks=tasks,
-            knows=knows,
+            probably_has=knows,
             renders=True,
             mujoco_scenes=True,
             tuned=tuned,
-            playing={"play": True},
+            play_overrides={"play": True},
         )
     ]
 

@@ -82,7 +82,7 @@ def rltrain_provides() -> Iterable[Spec]:
             frameworks=("jax",),
             describe=describe,
             tasks=tasks,
-            knows=knows,
+            probably_has=knows,
             renders=True,
             mujoco_scenes=True,
         )

@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from rltrain import __version__
 from rltrain.plugins import PluginRecord, Registry, adapted
-from rltrain.specs import Checkup, LibrarySpec
+from rltrain.specs import DoctorChecks, LibrarySpec
 from rltrain_doctor.findings import Finding, ok, problem, warning
 
 _HINTS = {
@@ -75,7 +75,7 @@ def remedies(registry: Registry, backend: str) -> list[Mapping[str, str]]:
     return [variables for each in _all(registry) for variables in each.remedies.get(backend, ())]
 
 
-def _all(registry: Registry) -> Iterator[Checkup]:
+def _all(registry: Registry) -> Iterator[DoctorChecks]:
     for record in registry.records:
         try:
             yield from _checkups(record)
@@ -83,10 +83,10 @@ def _all(registry: Registry) -> Iterator[Checkup]:
             continue
 
 
-def _checkups(record: PluginRecord) -> list[Checkup]:
+def _checkups(record: PluginRecord) -> list[DoctorChecks]:
     found = record.ask("rltrain_checkup") if record.status == "ready" else []
-    if not all(isinstance(each, Checkup) for each in found):
-        raise TypeError(f"it must be a rltrain.specs.Checkup, not {found[0]!r}")
+    if not all(isinstance(each, DoctorChecks) for each in found):
+        raise TypeError(f"it must be a rltrain.specs.DoctorChecks, not {found[0]!r}")
     return found
 
 

@@ -12,7 +12,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.ranks.reports import failure
 from rltrain.ranks.world import rank_variables
 from rltrain.run.group import SingleProcess
-from rltrain.specs import BackendSpec, Checkup, LauncherSpec
+from rltrain.specs import BackendSpec, DoctorChecks, LauncherSpec
 from rltrain.types import TrainResult, World
 
 FALLBACKS = ({"FLAKY_FIRST": "1"}, {"FLAKY_SECOND": "1"}, {"FLAKY_THIRD": "1"})
@@ -30,7 +30,7 @@ def rltrain_provides():
 
 @hookimpl
 def rltrain_checkup():
-    return Checkup(remedies=dict.fromkeys(("raises", "hangs"), FALLBACKS))
+    return DoctorChecks(remedies=dict.fromkeys(("raises", "hangs"), FALLBACKS))
 
 
 class Steady:

@@ -62,12 +62,12 @@ def rltrain_provides():
 
 CHECKUP = """
 from importlib.metadata import version
-from rltrain.specs import Checkup
+from rltrain.specs import DoctorChecks
 
 @hookimpl
 def rltrain_checkup():
     one, two = version("one"), version("two")
-    return Checkup(findings=[(f"one {one} bites two {two}.", "Part them.")])
+    return DoctorChecks(findings=[(f"one {one} bites two {two}.", "Part them.")])
 """
 
 
@@ -97,7 +97,7 @@ def test_a_plugin_adds_what_it_finds(stub, site):
     )
 
 
-@pytest.mark.parametrize("answer", ["1 / 0", "'ok'", "Checkup(findings=[1])"])
+@pytest.mark.parametrize("answer", ["1 / 0", "'ok'", "DoctorChecks(findings=[1])"])
 def test_a_plugin_that_cannot_be_asked_is_reported_and_the_others_are_asked(stub, site, answer):
     asked = CHECKUP[: CHECKUP.index("    one, two =")] + f"    return {answer}\n"
     site.install("rltrain-knows", STUB_WRITER + asked, point="knows")

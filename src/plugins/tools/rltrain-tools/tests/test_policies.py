@@ -172,7 +172,7 @@ def test_sizes_of_training_need_not_fit(run):
 def playing(monkeypatch):
     """Declare the suite's options for playing."""
     suite = discover().get(SuiteSpec, "stubs")
-    monkeypatch.setitem(vars(suite), "playing", {"gravity": 9.0})
+    monkeypatch.setitem(vars(suite), "play_overrides", {"gravity": 9.0})
 
 
 @pytest.mark.parametrize(

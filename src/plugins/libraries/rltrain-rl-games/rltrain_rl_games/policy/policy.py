@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from gymnasium import spaces
 
-from rltrain.errors import fitting
+from rltrain.errors import explain_mismatch
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain_rl_games.policy.actor import Actor, States, build_actor
@@ -77,9 +77,9 @@ def load_policy(session: Session) -> RlGamesPolicy:
     conversion = adapted_env(session.env, params).conversion
     weights = read_checkpoint(path, "cpu", session.config.trust)
     # Initial weights are random, only to be replaced: the generator stays where it is.
-    with fitting(path), _quiet(), torch.random.fork_rng(devices=[]):
+    with explain_mismatch(path), _quiet(), torch.random.fork_rng(devices=[]):
         actor = build_actor(params, conversion)
-    with fitting(path):
+    with explain_mismatch(path):
         check_algorithm(weights, actor.KEYS)
         actor.load_weights(without_compiled_names(weights))
     actor.to(session.world.device).eval().requires_grad_(False)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from rltrain.errors import StopTraining, fitting
+from rltrain.errors import StopTraining, explain_mismatch
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_adapters import as_given
@@ -17,7 +17,7 @@ from rltrain_rl_games.run.checkpoints import check_algorithm, save_checkpoint
 from rltrain_rl_games.run.metrics import PooledMeter, ScalarSink, pool_meters
 from rltrain_rl_games.run.upstream import AgentFixes, without_compiled_names
 from rltrain_torch.checkpoints import load
-from rltrain_torch.gradients import check_alone
+from rltrain_torch.gradients import sync_before_step
 from rltrain_torch.optimizers import watch_optimizer
 
 _OUR_KEY = "rltrain"
@@ -37,7 +37,7 @@ def connect_optimizer(
     """
     watch_optimizer(session, optimizer, role)
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-    check_alone(optimizer, session.gradient_sync(parameters), parameters)
+    sync_before_step(optimizer, session.gradient_sync(parameters), parameters)
 
     def clip(*_: Any) -> None:
         if max_norm is not None:
@@ -122,7 +122,7 @@ class RunAgent(AgentFixes):
     def restore(self, fn: str, set_epoch: bool = True) -> None:
         """Load a checkpoint to this rank's device."""
         world, config = self.session.world, self.session.config
-        with fitting(Path(fn)):
+        with explain_mismatch(Path(fn)):
             # rl_games' own loader puts the copies of all ranks on the device that wrote the file.
             state = without_compiled_names(load(fn, world.device, config.trust))
             check_algorithm(state, self.CHECKPOINT_KEYS)
@@ -178,7 +178,7 @@ class RunAgent(AgentFixes):
         self.restore_best_reward()
         # The state belongs to running episodes; these continue only if the environments do.
         if self.session.resuming_exactly:
-            with fitting(self.session.checkpoint):
+            with explain_mismatch(self.session.checkpoint):
                 self.set_rank_state(self.session.rank_state)
 
     def _end_epoch(self) -> None:

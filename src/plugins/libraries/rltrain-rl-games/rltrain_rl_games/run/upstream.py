@@ -14,7 +14,7 @@ from rl_games.common.schedulers import RLScheduler
 from rl_games.interfaces.base_algorithm import BaseAlgorithm
 
 from rltrain.types import ProcessGroup
-from rltrain_torch.late_mean import LateMean
+from rltrain_torch.deferred_mean import DeferredMean
 
 TANH_MODEL = "continuous_a2c_tanh"
 """The model whose actions are the hyperbolic tangent of its samples. `algos_torch/players.py`
@@ -72,20 +72,20 @@ class SharedSchedule(RLScheduler):
     and the schedule decides then.
     """
 
-    divergence: LateMean | None = None
+    divergence: DeferredMean | None = None
 
     def __init__(self, agent: Any, group: ProcessGroup, pools_kl: bool) -> None:
         super().__init__()
         self._agent, self._schedule = agent, agent.scheduler
         if pools_kl:
-            self.divergence = LateMean(group, self._decide)
+            self.divergence = DeferredMean(group, self._decide)
 
     def update(
         self, current_lr: float, entropy_coef: float, epoch: int, frames: int, kl_dist: float
     ) -> tuple[float, float]:
         """Return learning rate and entropy coefficient; the old ones until the mean is known."""
         if self.divergence is not None:
-            self.divergence.put(kl_dist)
+            self.divergence.add(kl_dist)
             return current_lr, entropy_coef
         updated: tuple[float, float] = self._schedule.update(
             current_lr, entropy_coef, epoch, self._agent.frame, kl_dist

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from rsl_rl.utils import resolve_callable
 
-from rltrain.errors import UsageError, fitting
+from rltrain.errors import UsageError, explain_mismatch
 from rltrain.options import get_dotted
 from rltrain.policy import PolicyModule
 from rltrain_rsl_rl.declare.older import check_supported, upgrade_options
@@ -73,7 +73,7 @@ def load_policy(session: Session) -> RslRlPolicy:
     groups = tuple(dict.fromkeys(options["obs_groups"][role]))
     weights = _weights(session.checkpoint, role, device, config.trust)
     infos = map(array_info, observations.spaces.values())
-    with fitting(session.checkpoint):
+    with explain_mismatch(session.checkpoint):
         model_class = resolve_callable(options[role].pop("class_name"))
         blank = {
             name: torch.zeros(1, *group.shape, dtype=getattr(torch, group.dtype))
@@ -81,7 +81,7 @@ def load_policy(session: Session) -> RslRlPolicy:
         }
         example = observations.convert(blank, "cpu")
         model = model_class(example, options["obs_groups"], role, actions.size, **options[role])
-    with fitting(session.checkpoint):
+    with explain_mismatch(session.checkpoint):
         model.load_state_dict(weights)
     return RslRlPolicy(model.to(device).eval(), groups, observations, actions.to(device))
 

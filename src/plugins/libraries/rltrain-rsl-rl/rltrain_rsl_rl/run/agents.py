@@ -19,7 +19,7 @@ from rltrain_rsl_rl.run.upstream import (
     restore_learning_rate,
     rnd_optimizer,
 )
-from rltrain_torch.gradients import check_alone, synchronize
+from rltrain_torch.gradients import sync_before_step, synchronize
 from rltrain_torch.optimizers import watch_optimizer
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ class SessionPPO(_SessionAlgorithm, PPO, CompileFallback):
         padded = [number] if self.actor.is_recurrent or self.critic.is_recurrent else []
         self.rnd_sync = session.gradient_sync([*self.rnd_parameters, *padded], extras=len(padded))
         if not self.is_multi_gpu:
-            check_alone(rnd_optimizer(self), self.rnd_sync, self.rnd_parameters, padded)
+            sync_before_step(rnd_optimizer(self), self.rnd_sync, self.rnd_parameters, padded)
         watch_optimizer(session, rnd_optimizer(self), "rnd optimizer")
 
     def _share_schedules(self, skips: bool) -> None:
@@ -257,7 +257,7 @@ class SessionDistillation(_SessionAlgorithm, Distillation, CompileFallback):
         self.compile(compile_mode)
         self.gradient_sync = session.gradient_sync(self.parameters)
         if not self.is_multi_gpu:
-            check_alone(self.optimizer, self.gradient_sync, self.parameters)
+            sync_before_step(self.optimizer, self.gradient_sync, self.parameters)
         watch_optimizer(session, self.optimizer)
 
     def update(self) -> dict[str, float]:

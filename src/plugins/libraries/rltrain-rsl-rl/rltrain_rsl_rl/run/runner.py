@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rsl_rl.runners import OnPolicyRunner
 
-from rltrain.errors import StopTraining, UsageError, fitting
+from rltrain.errors import StopTraining, UsageError, explain_mismatch
 from rltrain_adapters import as_given
 from rltrain_rsl_rl.declare.keys import RESTORED
 from rltrain_rsl_rl.declare.options import DISTILLATION_NAMES, class_of, set_observation_groups
@@ -74,7 +74,7 @@ class SessionRunner(OnPolicyRunner):
             self._load(self.session.checkpoint)
         self.alg.connect(self.session, self.cfg.get("torch_compile_mode"))
         if self.session.resuming_exactly:
-            with fitting(self.session.checkpoint):
+            with explain_mismatch(self.session.checkpoint):
                 self.alg.set_state(self.session.rank_state["algorithm"])
 
     def learn(self, num_learning_iterations: int, init_at_random_ep_len: bool = False) -> None:
@@ -115,7 +115,7 @@ class SessionRunner(OnPolicyRunner):
         self.current_learning_iteration = -1
         trusted, device = self.session.config.trust, self.session.world.device
         saved = upgrade_checkpoint(read_checkpoint(checkpoint, device, trusted))
-        with fitting(checkpoint):
+        with explain_mismatch(checkpoint):
             saved.setdefault("optimizer_state_dict", self.alg.optimizer.state_dict())
             # rsl_rl's own loader runs any code that a file names.
             file = as_file(saved)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from gymnasium import spaces
 
-from rltrain.errors import UsageError, fitting
+from rltrain.errors import UsageError, explain_mismatch
 from rltrain.policy import PolicyModule
 from rltrain.session import Session
 from rltrain.types import ArrayInfo
@@ -49,7 +49,7 @@ class SkrlPolicy(ABC):
         check_framework(path, self._actor.framework)
         saved = self.read(path, session.config.trust)
         own = self._actor.agent.checkpoint_modules.keys()
-        with fitting(path):
+        with explain_mismatch(path):
             saved, lacking = rename_parts(saved, own)
             name = self._options["agent"]["class"]
             check_parts(saved.keys(), own - lacking, name, only_acting=True)

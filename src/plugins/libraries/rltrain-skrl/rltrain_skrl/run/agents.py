@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 import numpy as np
 from gymnasium import spaces
 
-from rltrain.errors import StopTraining, fitting
+from rltrain.errors import StopTraining, explain_mismatch
 from rltrain.records import Scalars
 from rltrain.session import Session
 from rltrain_adapters import as_given
@@ -221,7 +221,7 @@ class SessionAgent(ABC):
         """Load a checkpoint of skrl. Every rank does."""
         config, own = self._session.config, self.checkpoint_modules.keys()
         saved = self.read(path, config.trust)
-        with fitting(path):
+        with explain_mismatch(path):
             parts, lacking = rename_parts(saved, own)
             check_parts(parts.keys(), own - lacking, config.agent["agent"]["class"])
             with as_given(self._session, self, RESTORED):

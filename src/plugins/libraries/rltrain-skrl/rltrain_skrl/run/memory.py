@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rltrain_skrl.run.normalizers import MomentPool, Unscaled
+from rltrain_skrl.run.normalizers import DeferredStandardization, MomentPool
 
 Rows = dict[str, Any]
 """Rows of a mini-batch, by the names of their tensors."""
@@ -71,7 +71,7 @@ class RolloutMemory(PooledMemory):
     def __init__(self, **options: Any) -> None:
         """Make an empty memory; see `PooledMemory`."""
         super().__init__(**options)
-        self._unscaled: dict[str, Unscaled] = {}
+        self._unscaled: dict[str, DeferredStandardization] = {}
         self._raw: Any = None
 
     @abstractmethod
@@ -93,7 +93,7 @@ class RolloutMemory(PooledMemory):
         Its agents set, in this order: values and returns, standardized if they have a scaler; then
         advantages, which they have standardized over this rank's rollout.
         """
-        if isinstance(tensor, Unscaled):
+        if isinstance(tensor, DeferredStandardization):
             self._unscaled[name] = tensor
             tensor = tensor.data
         super().set_tensor_by_name(name, tensor)  # type: ignore[misc]

@@ -90,13 +90,13 @@ class PooledScaler:
         """
 
     def _standardize(self, x: Any, train: bool, standardize: Callable[..., Any]) -> Any:
-        """Return data of shape (..., D) as skrl's own `standardize` returns it, or `Unscaled`.
+        """Return data of shape (..., D) as skrl's `standardize` does, or `DeferredStandardization`.
 
         Collective with `train` where a pool is used, unless it is deferred.
         """
         if train and x is not None and self._pool.is_used:
             if self.defers:
-                return Unscaled(x, self)
+                return DeferredStandardization(x, self)
             # The pool knows a batch by its identity: 2-D data must not be reshaped.
             rows = x if x.ndim == 2 else x.reshape(-1, x.shape[-1])
             self.merge(self._pool.moments(rows, self.running_mean))
@@ -105,7 +105,7 @@ class PooledScaler:
 
 
 @dataclass(frozen=True, eq=False)
-class Unscaled:
+class DeferredStandardization:
     """Data of shape (T, N, 1) that waits to be standardized, and its scaler."""
 
     data: Any

@@ -58,7 +58,7 @@ class SuiteConformance(EpisodeRules):
 
         Every suite is asked for every task. knows(task), if the suite has it, says as much.
         """
-        info, knows = self.spec().describe(_NO_SUCH, {}), self.spec().knows
+        info, knows = self.spec().describe(_NO_SUCH, {}), self.spec().probably_has
         assert info is None, f"describe({_NO_SUCH!r}, {{}}) returned {info!r}."
         if knows is not None:
             assert knows(self.task), f"knows({self.task!r}) is false."

@@ -72,7 +72,7 @@ def take_task(own: ChosenT, given: dict[str, Any]) -> ChosenT:
     if not word or os.path.lexists(word) or "task" in given:
         return own
     suites = discover().all(SuiteSpec)
-    if not any(x.knows(word) if x.knows else x.describe(word, {}) for x in suites):
+    if not any(x.probably_has(word) if x.probably_has else x.describe(word, {}) for x in suites):
         return own
     given["task"] = word
     return dataclasses.replace(own, run=None)

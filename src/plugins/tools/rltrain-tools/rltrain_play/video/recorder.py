@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rltrain.errors import PluginError, UsageError
-from rltrain_adapters import cannot_draw
+from rltrain_adapters import cannot_render
 
 
 def frames_per_second(env: Any) -> float:
@@ -86,7 +86,7 @@ def render_frame(render: Callable[[], Any]) -> Any:
     except UsageError:
         raise
     except Exception as error:
-        raise cannot_draw(error) from error
+        raise cannot_render(error) from error
     frame = frames[0] if isinstance(frames, (tuple, list)) and frames else None
     if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.shape[2:] != (3,):
         raise PluginError(

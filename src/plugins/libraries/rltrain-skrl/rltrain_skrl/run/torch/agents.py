@@ -17,7 +17,7 @@ from rltrain_skrl.run.torch.env import with_final_observations
 from rltrain_skrl.run.torch.memory import PooledMemory
 from rltrain_skrl.run.torch.normalizers import AsFloats, PooledScaler
 from rltrain_torch.checkpoints import as_file
-from rltrain_torch.gradients import check_alone, synchronize
+from rltrain_torch.gradients import sync_before_step, synchronize
 from rltrain_torch.optimizers import watch_optimizer
 from rltrain_torch.policy import read_checkpoint
 
@@ -67,7 +67,7 @@ class TorchAgent(SessionAgent):
         sync = self._session.gradient_sync(parameters, may_overflow=self.scaler.is_enabled())
         models[-1].average_gradients = functools.partial(synchronize, sync, parameters)
         if self._session.group.world_size == 1:  # Then skrl reduces no model.
-            check_alone(optimizer, sync, parameters)
+            sync_before_step(optimizer, sync, parameters)
 
     def watch_optimizers(self) -> None:
         """Register learning rates and moments with the divergence check."""

@@ -8,10 +8,10 @@ import torch
 
 from rltrain.types import ProcessGroup
 
-__all__ = ["LateMean"]
+__all__ = ["DeferredMean"]
 
 
-class LateMean:
+class DeferredMean:
     """A mean over ranks that only the optimizer's next step needs: of what sets its learning rate.
 
     A number costs as much time as all gradients if it has a collective of its own. So it waits, and
@@ -28,13 +28,13 @@ class LateMean:
         self._use = use
         self._waits = False
 
-    def put(self, value: float | torch.Tensor) -> None:
+    def add(self, value: float | torch.Tensor) -> None:
         """Let this rank's value wait. Collective if one waits already: no step came between."""
-        self.settle()
+        self.flush()
         self.number.fill_(value)
         self._waits = True
 
-    def take(self, averaged: list[torch.Tensor] | None) -> None:
+    def resolve(self, averaged: list[torch.Tensor] | None) -> None:
         """Use the mean over ranks, if something has waited for it.
 
         Args:
@@ -44,7 +44,7 @@ class LateMean:
             self._waits = False
             self._use(float(averaged[0]))
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Use the mean now: no step follows in this iteration. Collective if something waits."""
         if self._waits:
-            self.take([self._group.all_reduce(self.number.clone(), "mean")])
+            self.resolve([self._group.all_reduce(self.number.clone(), "mean")])
