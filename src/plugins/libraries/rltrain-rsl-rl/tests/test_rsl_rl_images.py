@@ -11,18 +11,12 @@ from rsl_rl.storage import RolloutStorage
 from rsl_rl_stubs import PointEnv
 from tensordict import TensorDict
 
-from rltrain.testing import FakeWorld, differing
 from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_rsl_rl.declare.options import default_agent
 from rltrain_rsl_rl.run.env import RslRlEnv
 from rltrain_rsl_rl.run.spaces import ByteCNNModel, use_byte_models
 from rltrain_rsl_rl.run.upstream import keep_dtypes
 
-CAMERA, BESIDE = (
-    "rltrain/CartPoleContinuousCamera-v1",
-    "rltrain/CartPoleContinuousCameraAndMotion-v1",
-)
-SHORT = {"num_steps_per_env": 4, "algorithm.num_mini_batches": 2}
 IMAGE = ArrayInfo((12, 48, 2), "uint8")
 
 
@@ -84,13 +78,6 @@ def test_defaults_use_what_the_task_observes():
     assert agent["obs_groups"] == {"actor": ["policy", "wrist"], "critic": ["policy", "wrist"]}
     assert agent["actor"]["obs_normalization"]
     assert agent["num_steps_per_env"] == 256
-
-
-@pytest.mark.parametrize("task", [CAMERA, BESIDE])
-def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
-    runs = train_ranks(FakeWorld(2), task=task, agent=SHORT)
-    assert not differing(runs)
-    assert any("cnns" in name for name in runs[0].state())
 
 
 def test_the_storage_keeps_bytes():

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from types import SimpleNamespace
 
 import pytest
 import torch
 from rsl_rl.modules import EmpiricalDiscountedVariationNormalization
-from rsl_rl_stubs import CURIOUS, LocalSession, recurrent, small_agent
+from rsl_rl_stubs import CURIOUS, LocalSession, small_agent
 
 from rltrain.errors import UsageError
 from rltrain.run.group import SingleProcess
-from rltrain.testing import FakeWorld, differing
+from rltrain.testing import FakeWorld
 from rltrain_rsl_rl.run.agents import SessionPPO
 from rltrain_rsl_rl.run.library import RslRlLibrary
 from rltrain_rsl_rl.run.rollouts import IntrinsicRewards, RolloutNormalization
@@ -72,21 +71,6 @@ def test_a_reward_normalizer_that_does_not_learn_only_normalizes():
     rewards = rollouts()[1]
     torch.testing.assert_close(settled(own, rewards, SingleProcess("cpu")), stepped(whole, rewards))
     assert own.emp_norm.count == whole.emp_norm.count
-
-
-@pytest.mark.parametrize("normalizes", [True, False])
-def test_ranks_stay_equal(train_ranks, local_gradients, normalizes):
-    options = {**SHORT, **CURIOUS, "algorithm.rnd_cfg.reward_normalization": normalizes}
-    runs = train_ranks(FakeWorld(4), agent=options, observers=[local_gradients])
-    assert not differing(runs)
-    predictor = [run.models["rnd"].predictor[0].weight for run in runs]
-    assert len(predictor) == 4
-    # Each rank has its own data: predictor and policy have a gradient sync each.
-    first = [run.observers[0].given[1] for run in runs]
-    assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
-    state = runs[0].models["rnd"].state_normalizer
-    assert state.count == 2 * 16 * 8 * 4
-    assert state.count.item() == runs[0].models["actor"].obs_normalizer.count.item()
 
 
 def test_no_collective_is_made_in_an_environment_step(train_ranks):
@@ -150,16 +134,6 @@ def test_padded_rows_are_weighted_by_their_number():
         return [*parameter.grad.tolist(), *loss.tolist()]
 
     assert FakeWorld(2).run(on_rank) == [pytest.approx([2.0, 2.0, 2.0])] * 2
-
-
-def test_recurrent_ranks_weight_padding(train_ranks):
-    options = {**SHORT, **CURIOUS, **recurrent("gru"), "algorithm.num_mini_batches": 2}
-    world = FakeWorld(2)
-    runs = train_ranks(world, agent=options)
-    assert not differing(runs)
-    # The numbers of rows ride along with the gradients of the predictor.
-    averaged = [item for item in world.trace if item.callers[0].endswith(" in reduce")]
-    assert len(averaged) == 2 * (2 * 2 * 2)
 
 
 def test_the_intrinsic_return_is_that_of_episodes_that_have_ended():
