@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 from gymnasium import spaces
-from skrl_fakes import PLACE, FakeSession, Pictured
+from skrl_fakes import FakeSession, Pictured
 
 from rltrain.options import set_dotted
-from rltrain.testing import FakeWorld, differing, make_config
+from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, TaskInfo, World
 from rltrain_skrl.declare.options import default_agent, in_jax
 from rltrain_skrl.declare.refusals import REFUSES
@@ -21,10 +21,6 @@ from rltrain_skrl.run.torch.runner import SessionRunner, put_channels_first
 bootstrap.import_skrl()
 
 SHORT = {"agent.rollouts": 4, "agent.learning_epochs": 2, "agent.mini_batches": 2}
-CAMERA, BESIDE = (
-    "rltrain/CartPoleContinuousCamera-v1",
-    "rltrain/CartPoleContinuousCameraAndMotion-v1",
-)
 IMAGE = ArrayInfo((6, 8, 3), "uint8")
 SIGHT = {"policy": IMAGE}
 
@@ -152,14 +148,6 @@ def test_the_defaults_have_an_encoder_for_each_image():
     assert in_jax(agent(groups=groups))["models"]["value"]["network"][1]["input"] == (
         'OBSERVATIONS["right"] / 255'
     )
-
-
-@pytest.mark.parametrize("task", [CAMERA, BESIDE])
-def test_ranks_learn_from_images_with_the_default_options_and_end_equal(train_ranks, task):
-    # The first task's default options are the suite's, with the state for the critic.
-    runs = train_ranks(FakeWorld(2, rank_local=PLACE), task=task, agent=SHORT, check_interval=1)
-    assert not differing(runs)
-    assert any(tensor.dim() == 4 for tensor in runs[0].state().values())
 
 
 @pytest.mark.long

@@ -22,6 +22,12 @@ class TestSkrlSAC(LibraryConformance):
     agent = SMALL
     scaled = ("agent.batch_size",)
     rank_local = ("skrl:config.torch",)
+    # Without noise they act as a loaded policy does.
+    variants = {
+        "td3": {"algorithm": "td3", "agent": {"agent.exploration_noise": None}},
+        "ddpg": {"algorithm": "ddpg", "agent": {"agent.exploration_noise": None}},
+        "clipped": {"agent": {"agent.grad_norm_clip": 0.5, "agent.gradient_steps": 2}},
+    }
 
 
 class TestSkrlDQN(LibraryConformance):
@@ -32,3 +38,4 @@ class TestSkrlDQN(LibraryConformance):
     agent = {**SMALL, "agent.exploration_scheduler": "0.0"}
     scaled = ("agent.batch_size",)
     rank_local = ("skrl:config.torch",)
+    variants = {"ddqn": {"algorithm": "ddqn"}}

@@ -108,8 +108,8 @@ def test_a_diverged_entropy_coefficient_is_found(train):
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("algorithm", "more"),
-    [*((algorithm, {}) for algorithm in ALGORITHMS), ("ddpg", ORNSTEIN)],
-    ids=[*ALGORITHMS, "ddpg with Ornstein-Uhlenbeck noise"],
+    [("sac", {}), ("ddpg", ORNSTEIN)],
+    ids=["sac", "ddpg with Ornstein-Uhlenbeck noise"],
 )
 def test_a_run_with_a_saved_buffer_resumes_bit_for_bit(train, algorithm, more):
     agent = SAVED | more | {"agent.experiment.checkpoint_interval": 3 * STEPS}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,16 +29,6 @@ from skrl.memories.torch import RandomMemory  # noqa: E402
 from skrl.resources.preprocessors.torch import RunningStandardScaler  # noqa: E402
 
 KINDS = ((ValueScaler, 1), (PooledScaler, 2))
-TASKS = ["rltrain/CartPoleContinuous-v1", "rltrain/CartPole-v1"]
-
-
-@pytest.mark.parametrize("task", TASKS, ids=["continuous", "discrete"])
-def test_ranks_learn_from_their_own_data_and_end_equal(train_ranks, task, local_gradients):
-    runs = train_ranks(FakeWorld(4, rank_local=PLACE), task=task, observers=[local_gradients])
-    first = [run.observers[0].given[0] for run in runs]
-    assert not any(torch.equal(a, b) for a, b in itertools.combinations(first, 2))
-    assert not differing(runs)
-    assert {run.result.iterations for run in runs} == {2}
 
 
 @pytest.mark.parametrize("algorithm", ON_POLICY)
@@ -60,14 +49,6 @@ def test_every_agent_that_learns_from_rollouts_ends_equal(train_ranks, algorithm
     callers = Counter(item.callers[0].rpartition("/")[2].partition(":")[0] for item in world.trace)
     assert callers["gradients.py"] == len(runs[0].observers[0].given) >= 2 * iterations
     assert callers["moments.py"] == iterations
-
-
-def test_one_network_for_policy_and_value_is_averaged_once(train_ranks, local_gradients):
-    agent = {"models.separate": False, "agent.rollouts": 4}
-    runs = train_ranks(FakeWorld(2, rank_local=PLACE), agent=agent, observers=[local_gradients])
-    assert not differing(runs)
-    assert runs[0].models.keys() >= {"policy"}
-    assert "value" not in runs[0].models
 
 
 def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients):
