@@ -180,12 +180,6 @@ def test_multi_discrete_actions():
     env.step(torch.tensor([[5, 0, 2], [0, 0, 0]]))
 
 
-def test_actions_are_clipped():
-    one, other = make(CHEETAH), make(CHEETAH)
-    one.reset(seed=0), other.reset(seed=0)
-    assert torch.equal(one.step(torch.full((4, 6), 9.0))[0], other.step(torch.ones(4, 6))[0])
-
-
 def test_successes_are_counted():
     env = CountedEnv(make("envpool/Parking-v0", max_episode_steps=2), seed=0)
     env.reset()

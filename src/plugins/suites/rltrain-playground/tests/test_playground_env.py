@@ -91,18 +91,6 @@ def test_new_episodes_are_drawn_at_random():
     assert len(np.unique(np.concatenate(first))) > 150
 
 
-def test_seeds():
-    def play(seed):
-        env = make()
-        return [env.reset(seed=seed)[0], *(env.step(action)[:2] for action in draw(env, 20))]
-
-    assert same(play(1), play(1))
-    assert not same(play(1)[0], play(2)[0])
-    assert not same(play(None)[0], play(None)[0])
-    env = make()
-    assert not same(env.reset(seed=1)[0], env.reset()[0])
-
-
 def test_a_step_is_one_program(caplog):
     env = make(num_envs=5)
     actions = draw(env, 20)
@@ -146,13 +134,6 @@ def test_a_run_continues_from_its_state():
     for action in actions[20:]:
         assert same(env.step(action), other.step(action))
     assert env.episodes.take() == other.episodes.take()
-
-
-def test_lengths_can_be_set():
-    env = make()
-    env.reset(seed=0)
-    env.episode_length_buf = jnp.array([8, 7] * 4)
-    assert env.step(np.zeros((8, 1)))[3].tolist() == [True, False] * 4
 
 
 def test_actions_are_clipped_and_may_be_of_any_kind():
