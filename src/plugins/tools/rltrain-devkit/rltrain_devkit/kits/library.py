@@ -77,6 +77,8 @@ class LibraryConformance(TrainingRules):
 
     @varied
     @after(
+        "test_every_optimizer_averages_its_gradients",
+        "test_every_rank_ends_with_the_same_state",
         "test_the_learner_is_seeded_by_the_global_rank",
         "test_the_seed_determines_the_run",
         "test_iterations_are_recorded_one_by_one",
@@ -112,7 +114,10 @@ class LibraryConformance(TrainingRules):
                 "own state with save_checkpoint(rank_state=...)."
             )
 
-    @after("test_a_resumed_run_ends_as_if_it_had_never_stopped")
+    @after(
+        "test_every_rank_resumes_from_a_checkpoint",
+        "test_a_resumed_run_ends_as_if_it_had_never_stopped",
+    )
     def test_a_finished_run_has_nothing_left_to_do(self) -> None:
         """A finished run is not resumed: where its iterations are done, nothing is trained."""
         if not self.saves_checkpoints:
