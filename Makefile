@@ -97,15 +97,14 @@ REPORT = --junitxml=$(FOUND)/$(1).xml
 JAX_FAILS := $(call plugin,jax)/tests/test_jax_failures.py
 ON_ISAACLAB := -m pytest $(call plugin,isaaclab)/tests/test_isaaclab_ranks.py
 CUDA_PYTHON ?= python3
-FAST := -m "not slow and not long"
-# Of those, what tests/seconds.txt does not list, and what it does.
-FASTEST := -m "not slow and not long and not seconds"
-SECONDS := -m "seconds and not slow and not long"
-# For CI: of tests that are many alike, and of each test's cases, those to run (SEED:SHARE, instead
-# of all); of each file's slow tests likewise; and whether what is missing on the machine is a failure.
-SAMPLE ?=
-PER_FILE ?=
-COMPLETE ?=
+FAST := -m "not slow"
+# Those of a version set that CI runs in every 4th commit: all of them.
+WHOLE := env -u RLTRAIN_TEST_TURN
+# Real ranks of each library by each launcher; every version set runs them.
+RANKS := tests/integration/test_joining.py::test_parameters_do_not_depend_on_who_starts_the_ranks
+RANKS_OF_JAX := tests/integration/test_jax_skrl.py::test_two_ranks_train_stay_equal_and_resume
+# N ranks learn as one, claim by claim: fake ranks in one process, a worker for each core.
+EQUIVALENCE := tests/shards tests/policies
 MINUTES := build/minutes.txt
 SLOWEST := --durations 25
 # Makes targets one after the other, and notes how long each took.
@@ -113,13 +112,13 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-core test-all test-fast test-seconds test-ranks test-long test-slow test-rest test-cuda test-mutants fuzz mutants environments docs lint format clean resolve \
+.PHONY: help bench train test test-core test-all test-fast test-ranks test-equivalence test-slow test-rest test-cuda test-mutants fuzz mutants environments docs lint format clean resolve \
 	$(SETS:%=test-%) $(ALONE:%=test-%)
 
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
-	@echo "make test       set up, lint, the fast tests, a sample of those that take seconds, and real ranks"
-	@echo "make test-fast  make test without what takes seconds"
+	@echo "make test       set up, lint, the fast tests, and real ranks of each library"
+	@echo "make test-fast  make test without the ranks"
 	@echo "make test-core  the tests of the core, where neither torch, jax nor a library is installed"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
@@ -138,24 +137,17 @@ train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
 test:
-	+$(call STAGES,test-fast test-seconds test-ranks)
+	+$(call STAGES,test-fast test-ranks)
 
 test-fast: $(READY) lint
-	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FASTEST) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,tested.fastest)
-
-# Of each file's tests and of their cases, those that are drawn: always the same, unless it is said.
-test-seconds: $(READY)
-	$(TIMEOUT) 900 $(BIN)/python -m pytest $(SECONDS) --cases $(or $(SAMPLE),23:0.3) \
-		--per-file $(or $(PER_FILE),23:0.5) $(COMPLETE) \
-		$(SIDE_BY_SIDE) $(call REPORT,tested.seconds)
+	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
 
 test-ranks: $(READY)
-	$(TIMEOUT) 900 $(BIN)/python -m pytest -m "versions or sample" --sample 23:0.03 \
-		tests/integration tests/policies tests/shards $(COMPLETE) $(BY_FILE) 2 $(call REPORT,tested.ranks)
+	$(TIMEOUT) 900 $(BIN)/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2 $(call REPORT,tested.ranks)
 
 # Where the core is alone, with what it stands on: what the tests need beside it is in the group.
 test-core: .venv-core/.ready
-	$(TIMEOUT) 300 .venv-core/bin/python -m pytest $(CORE_TESTS) $(DRAWN) $(COMPLETE) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
+	$(TIMEOUT) 300 .venv-core/bin/python -m pytest $(CORE_TESTS) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
 
 # Those of one plugin; mjlab's need its version set.
 $(ALONE:%=test-%): test-%: $(READY)
@@ -163,18 +155,19 @@ $(ALONE:%=test-%): test-%: $(READY)
 
 # Installing mostly waits.
 test-all: $(READY)
-	+$(MAKE) --jobs 2 test environments SAMPLE=0:1 PER_FILE=0:1
+	+$(MAKE) --jobs 2 test environments
 	+$(MAKE) test-rest
 
 test-rest:
-	+$(call STAGES,docs test-core test-mutants test-long test-slow $(SETS:%=test-%))
+	+$(call STAGES,docs test-core test-mutants test-equivalence test-slow $(SETS:%=test-%))
 	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
-test-long: $(READY)
-	$(TIMEOUT) 1800 $(BIN)/python -m pytest -m "long and not slow" $(SAMPLE:%=--cases %) $(COMPLETE) $(SLOWEST) $(SIDE_BY_SIDE)
+test-equivalence: $(READY)
+	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m slow $(EQUIVALENCE) $(SLOWEST) $(SIDE_BY_SIDE)
 
 test-slow: $(READY)
-	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m "slow and not versions" $(SAMPLE:%=--cases %) $(PER_FILE:%=--per-file %) $(COMPLETE) $(SLOWEST) $(BY_FILE) 3
+	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m slow $(EQUIVALENCE:%=--ignore %) \
+		$(patsubst %,--deselect %,$(RANKS) $(RANKS_OF_JAX)) $(SLOWEST) $(BY_FILE) 3
 
 # Other inputs than the fixed ones of the tests, for an hour.
 fuzz: SECONDS ?= 3600
@@ -194,48 +187,44 @@ test-mutants: $(READY)
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 
-# Of the fast tests in a version set: few of the core's and the docs' depend on a version.
-DRAWN = $(if $(SAMPLE),--sample $(SAMPLE):tests/files:tests/ranks:tests/nodes:tests/core:tests/docs:tests/installed --cases $(SAMPLE))
-
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
-	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) $(DRAWN) \
+	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) \
 		$(SIDE_BY_SIDE) $(call REPORT,$*.fast)
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions $(BY_FILE) 2 \
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2 \
 		$(call REPORT,$*.ranks)
-	$(TIMEOUT) 300 .venv-$*/bin/python -m pytest $(JAX_FAILS) --numprocesses 2
+	$(TIMEOUT) 300 $(WHOLE) .venv-$*/bin/python -m pytest $(JAX_FAILS) --numprocesses 2
 
 # Versions of torch between them: its ranks. Their jax, flax and skrl are the newest set's.
 test-torch-2.9 test-torch-2.11: test-%: .venv-%/.ready
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest tests/integration -m versions -k "not jax" \
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(RANKS) \
 		$(BY_FILE) 2 $(call REPORT,$*.ranks)
 
 # Isaac Lab's pins, with a stand-in for Isaac Sim; then the upgrade that docs/isaaclab.md names.
 test-isaaclab-2.3: .venv-isaaclab-2.3/.ready
 	$(UV) pip install --python .venv-isaaclab-2.3 -c constraints/isaaclab-2.3.txt rsl-rl-lib
-	$(TIMEOUT) 900 .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -n 2 $(call REPORT,isaaclab-2.3.ranks)
+	$(TIMEOUT) 900 $(WHOLE) .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -n 2 $(call REPORT,isaaclab-2.3.ranks)
 	$(UV) pip install --python .venv-isaaclab-2.3 "rsl-rl-lib>=5.0.1,<6"
-	$(TIMEOUT) 900 .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -k rsl_rl $(call REPORT,isaaclab-2.3.upgraded)
+	$(TIMEOUT) 900 $(WHOLE) .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -k rsl_rl $(call REPORT,isaaclab-2.3.upgraded)
 
 # Isaac Lab itself, which needs neither Isaac Sim nor a GPU.
 test-isaaclab-3: .venv-isaaclab-3/.ready
 	$(TIMEOUT) 1200 .venv-isaaclab-3/bin/python -m pytest $(call plugin,isaaclab)/tests/real \
-		$(SAMPLE:%=--sample %) $(SAMPLE:%=--cases %) $(PER_FILE:%=--per-file %) $(COMPLETE) $(SLOWEST) \
-		$(BY_FILE) 2 $(call REPORT,isaaclab-3.ranks)
+		$(SLOWEST) $(BY_FILE) 2 $(call REPORT,isaaclab-3.ranks)
 
 test-mjlab: .venv-mjlab/.ready
 	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) $(call plugin,rsl-rl) \
-		$(FAST) $(DRAWN) --numprocesses auto --dist loadfile $(call REPORT,mjlab.fast)
-	$(TIMEOUT) 900 .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) tests/integration/test_translation.py \
-		tests/policies -m "slow or long" -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
+		$(FAST) --numprocesses auto --dist loadfile $(call REPORT,mjlab.fast)
+	$(TIMEOUT) 900 $(WHOLE) .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) \
+		tests/integration/test_translation.py tests/policies -m slow -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
 
 test-mjlab-1.2: .venv-mjlab-1.2/.ready
-	$(TIMEOUT) 1200 .venv-mjlab-1.2/bin/python -m pytest $(call plugin,mjlab)/tests/test_mjlab_lifting.py \
+	$(TIMEOUT) 1200 $(WHOLE) .venv-mjlab-1.2/bin/python -m pytest $(call plugin,mjlab)/tests/test_mjlab_lifting.py \
 		$(call plugin,mjlab)/tests/test_mjlab_ranks.py --numprocesses 2 $(call REPORT,mjlab-1.2.ranks)
 
 # Runs with any Python that has torch with CUDA, and installs nothing.
 test-cuda:
-	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/cuda -m cuda
+	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/cuda -m gpu
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

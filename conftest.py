@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import gc
-import hashlib
 import os
 import sys
 import tempfile
+import zlib
+from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
 
@@ -16,33 +17,14 @@ import pytest
 from rltrain import hookimpl
 from rltrain.records import Scalars
 
+TURN = os.environ.get("RLTRAIN_TEST_TURN")
+"""In CI, the number of commits so far: it runs the slow tests in turns. Elsewhere all run."""
 
-def pytest_addoption(parser):
-    group = parser.getgroup("rltrain")
-    group.addoption(
-        "--sample",
-        metavar="SEED:SHARE[:FOLDER]",
-        help="of the tests marked `sample`, and of those in the folder, run this share, drawn by "
-        "the seed",
-    )
-    group.addoption(
-        "--cases",
-        metavar="SEED:SHARE",
-        help="of the cases of each test, and of the scenarios, run this share, and at least one, "
-        "drawn by the seed",
-    )
-    group.addoption(
-        "--per-file",
-        metavar="SEED:SHARE",
-        help="of the tests of each file, with all their cases that are drawn, run this share, and "
-        "at least one, drawn by the seed",
-    )
-    group.addoption(
-        "--complete",
-        action="store_true",
-        help="nothing may be missing on this machine: a test that skips for a reason that is not "
-        "in tests/skips.txt fails",
-    )
+COMPLETE = "RLTRAIN_TEST_COMPLETE" in os.environ
+"""In CI, nothing may be missing: a test that skips for a reason not in tests/skips.txt fails."""
+
+TURNS = 4
+"""Each slow test runs every this many commits, unless its mark says another number."""
 
 
 def pytest_configure(config):
@@ -56,18 +38,9 @@ def pytest_configure(config):
     gc.disable()
 
 
-@functools.cache
-def of_seconds():
-    """Return the tests that take 0.3 s or more; see tests/seconds.py."""
-    lines = (Path(__file__).parent / "tests" / "seconds.txt").read_text().splitlines()
-    return frozenset(line for line in lines if not line.startswith("#"))
-
-
 def pytest_itemcollected(item):
-    if item.nodeid.partition("[")[0] in of_seconds():
-        item.add_marker("seconds")
     if "[" in item.name and not hasattr(item, "callspec"):  # A kit's rule for a variant.
-        item.add_marker("long")
+        item.add_marker("slow")
 
 
 def pytest_collection_finish():
@@ -76,101 +49,54 @@ def pytest_collection_finish():
     gc.enable()
 
 
-def place(seed, test):
-    """Return where in [0, 1) a seed places a test: anywhere alike, whatever else there is."""
-    digest = hashlib.sha256(f"{seed} {test}".encode()).digest()
-    return int.from_bytes(digest[:8], "big") / 2**64
-
-
-def drawn(seed, share, tests):
-    """Return the drawn ones of some tests, given by their names."""
-    return {test for test in tests if place(seed, test) < float(share)}
-
-
-def drawn_cases(seed, share, cases):
-    """Return the drawn ones of some cases, and of each test the first.
-
-    Args:
-        seed: any.
-        share: in [0, 1].
-        cases: the test of each case, by the case's name.
-    """
-    placed = sorted(cases, key=lambda case: place(seed, case), reverse=True)
-    first = {cases[case]: case for case in placed}
-    return drawn(seed, share, cases) | set(first.values())
+def commits_ago(test, turns, turn):
+    """Return how many commits ago a test ran that runs every `turns` commits; 0 is now."""
+    return (turn - zlib.crc32(test.encode())) % turns
 
 
 @pytest.hookimpl(trylast=True)  # After `-m`.
 def pytest_collection_modifyitems(config, items):
-    """Draw the sample, and keep its names for the summary."""
-    asked = [config.option.sample, config.option.cases, config.option.per_file]
-    alike, chosen = [], set()
-    if config.option.sample:
-        seed, share, *folder = config.option.sample.split(":")
-        inside = tuple(f"{name}/" for name in folder)
-        alike = [
-            item.nodeid
-            for item in items
-            if item.get_closest_marker("sample") or item.nodeid.startswith(inside)
-        ]
-        chosen = drawn(seed, share, alike)
-    if config.option.cases:
-        cases = {item.nodeid: _test_of(item) for item in items if item.nodeid not in set(alike)}
-        cases = {case: test for case, test in cases.items() if test}
-        chosen |= drawn_cases(*config.option.cases.split(":"), cases)
-        alike += cases
-    left = set(alike) - chosen
-    if config.option.per_file:
-        tests = {item.nodeid: item.nodeid.partition("[")[0] for item in items if _in_files(item)}
-        files = {test: test.partition("::")[0] for test in tests.values()}
-        kept = drawn_cases(*config.option.per_file.split(":"), files)
-        left |= {case for case, test in tests.items() if test not in kept}
-        alike += [case for case in tests if case not in set(alike)]
-    config.hook.pytest_deselected(items=[item for item in items if item.nodeid in left])
-    items[:] = [item for item in items if item.nodeid not in left]
-    what = " ".join(filter(None, asked))
-    config.stash[SAMPLE] = (what, [name for name in alike if name not in left], len(alike))
+    """Leave out the slow tests whose turn it is not, and count them for the summary."""
+    if TURN is None:
+        return
+    ago = {}
+    for item in items:
+        if mark := item.get_closest_marker("slow"):
+            ago[item] = commits_ago(item.nodeid, mark.kwargs.get("turns", TURNS), int(TURN))
+    config.stash[LEFT_OUT] = counts = dict(sorted(Counter(ago.values()).items()))
+    config.hook.pytest_deselected(items=[item for item in items if ago.get(item)])
+    items[:] = [item for item in items if not ago.get(item)]
     if hasattr(config, "workeroutput"):
-        config.workeroutput["sample"] = config.stash[SAMPLE]
-
-
-def _in_files(item):
-    """Return whether an item is one of its file's tests to draw; scenarios are drawn as such."""
-    return not item.get_closest_marker("scenario")
-
-
-def _test_of(item):
-    """Return the test of which an item is a case; "" if it is the only one."""
-    if item.get_closest_marker("scenario"):
-        return "scenario"
-    return item.nodeid.partition("[")[0] if "[" in item.name else ""
+        config.workeroutput["left_out"] = list(counts.items())
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node):
-    """Take the sample from a worker; all draw the same."""
-    if sample := getattr(node, "workeroutput", {}).get("sample"):
-        node.config.stash[SAMPLE] = sample
+    """Take the counts from a worker; all leave out the same."""
+    if counts := getattr(node, "workeroutput", {}).get("left_out"):
+        node.config.stash[LEFT_OUT] = dict(counts)
 
 
 def pytest_terminal_summary(terminalreporter, config):
-    what, names, count = config.stash.get(SAMPLE, ("", [], 0))
-    if count:
-        terminalreporter.section(f"sample {what}: {len(names)} of {count} tests")
-        terminalreporter.write("".join(f"{name}\n" for name in names))
+    for ago, count in config.stash.get(LEFT_OUT, {}).items():
+        terminalreporter.write_line(
+            f"{count:6} slow tests ran in this turn"
+            if ago == 0
+            else f"{count:6} slow tests were left out: last run {ago} commit{'s'[: ago > 1]} ago"
+        )
 
 
-SAMPLE = pytest.StashKey()
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector):
-    return _found_complete(collector, (yield))
+LEFT_OUT = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item):
-    return _left_to_none(_found_complete(item, (yield)))
+def pytest_make_collect_report():
+    return _found_complete((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport():
+    return _left_to_none(_found_complete((yield)))
 
 
 def _left_to_none(report):
@@ -185,16 +111,19 @@ def _left_to_none(report):
     return report
 
 
-def _found_complete(node, report):
-    """With `--complete`, make a failure of a test, or file, that skips for an unlisted reason.
+def _found_complete(report):
+    """Where nothing may be missing, make a failure of a test, or file, that skips all the same.
 
     Rules of a kit may be skipped: what they test does not exist.
     """
-    if node.config.option.complete and report.skipped and isinstance(report.longrepr, tuple):
+    if COMPLETE and report.skipped and isinstance(report.longrepr, tuple):
         path, _, reason = report.longrepr
         reason = reason.removeprefix("Skipped: ")
         if not (reason.startswith(listed_skips()) or path.endswith("kits/rules.py")):
-            report.outcome, report.longrepr = "failed", f"--complete, and {path} says: {reason}"
+            report.outcome, report.longrepr = (
+                "failed",
+                f"nothing may be missing, and {path} says: {reason}",
+            )
     return report
 
 
@@ -213,7 +142,7 @@ def _few_programs(request):
     it gets no more: one file of tests that compile is enough for that.
     """
     yield
-    if "jax" not in sys.modules or not request.node.get_closest_marker("long"):
+    if "jax" not in sys.modules or not request.node.get_closest_marker("slow"):
         return
     with open("/proc/self/maps") as maps:
         crowded = sum(1 for _ in maps) > MANY_MAPS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +29,11 @@ COMMANDS = (
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
-    """Add CONTRIBUTING.md, which lies next to the docs."""
+    """Add CONTRIBUTING.md, which lies next to the docs, and which test holds which promise."""
     text = (ROOT / "CONTRIBUTING.md").read_text().replace("](docs/", "](")
     files.append(File.generated(config, "contributing.md", content=text))
+    promises = runpy.run_path(str(ROOT / "tests" / "promises.py"))["page"]()
+    files.append(File.generated(config, "promises.md", content=promises))
     return files
 
 

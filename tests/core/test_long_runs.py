@@ -31,7 +31,7 @@ class Nowhere:
         pass
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
 def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path):
     hold_no_more(Nowhere(), tmp_path, files=5)

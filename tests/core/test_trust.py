@@ -140,7 +140,7 @@ def shapes(value, hint):
         yield ["fine", value]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("key", "hint"), ALL, ids=[key for key, _ in ALL])
 def test_no_option_takes_a_hostile_value(begun, capsys, key, hint):
     tried = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from checkpoints import LATE, USED, files, outcomes
 
-pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 REFUSED = {
     "of another task": "size mismatch",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from outcomes import WORKS, all_outcomes
 
-pytestmark = [pytest.mark.long, pytest.mark.corpus, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(900)]
 
 REFUSED = {
     "refused: agent.class=AMP": 3,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers import python
 
-pytestmark = [pytest.mark.long, pytest.mark.corpus]
+pytestmark = [pytest.mark.slow, pytest.mark.network]
 
 START = """
 import sys

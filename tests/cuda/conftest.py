@@ -1,4 +1,4 @@
-"""Tests that need a GPU: marked `cuda`, skipped where there is none. See docs/gpu.md.
+"""Tests that need a GPU: marked `gpu`, skipped where there is none. See docs/gpu.md.
 
 RLTRAIN_TEST_DEVICE=cpu runs the tests that make sense on the CPU, to try the tests themselves.
 """
@@ -37,11 +37,9 @@ def lacking() -> str | None:
 def pytest_collection_modifyitems(items):
     for item in items:
         if HERE in item.path.parents:
-            item.add_marker("cuda")
+            item.add_marker("gpu")
             if reason := lacking():
                 item.add_marker(pytest.mark.skip(reason=f"needs a GPU: {reason}"))
-            elif KIND == "cpu" and item.get_closest_marker("gpu_only"):
-                item.add_marker(pytest.mark.skip(reason="means nothing on the CPU"))
 
 
 @pytest.fixture(scope="session")

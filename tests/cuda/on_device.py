@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from helpers import install
 
@@ -19,6 +20,8 @@ from rltrain.types import TrainResult
 
 KIND = os.environ.get("RLTRAIN_TEST_DEVICE", "cuda")
 """The kind of device under test."""
+
+gpu_only = pytest.mark.skipif(KIND == "cpu", reason="means nothing on the CPU")
 
 SHARING = ("--backend", "gloo", "--device", "cpu")
 """Options of ranks that share one GPU over NCCL; on the CPU, over gloo."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from benchmarks import alone
-from on_device import KIND
+from on_device import KIND, gpu_only
 
 from rltrain_torch.optimizers import device_checksum, fingerprints
 
@@ -19,7 +19,7 @@ def test_a_gpu_computes_the_checksums_that_the_cpu_does(dtype):
     assert int(device_checksum(y.to(KIND))) != int(device_checksum(x))
 
 
-@pytest.mark.gpu_only
+@gpu_only
 def test_a_check_waits_once_and_copies_no_parameters():
     model = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)]).to(KIND)
     fingerprints(model.named_parameters())

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from on_device import BACKEND, KIND
+from on_device import BACKEND, KIND, gpu_only
 
 from rltrain_devkit import BackendConformance
 
 
-@pytest.mark.gpu_only
+@gpu_only
 class TestNcclOfOneRank(BackendConformance):
     backend = "nccl"
     ranks = 1
 
 
-@pytest.mark.gpu_only
+@gpu_only
 class TestNcclOfTwoRanks(BackendConformance):
     """Skipped with fewer than two GPUs."""
 

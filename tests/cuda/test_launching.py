@@ -7,7 +7,7 @@ import os
 import pytest
 import torch
 from helpers import python
-from on_device import KIND, LIBRARIES, TIMEOUT, command, environ_with_probe, reports
+from on_device import KIND, LIBRARIES, TIMEOUT, command, environ_with_probe, gpu_only, reports
 
 GPUS = torch.cuda.device_count()
 GLOO = ("--backend", "gloo", "--device", KIND, "--nproc-per-node", "2")
@@ -27,7 +27,7 @@ def test_two_ranks_train_on_one_gpu_through_gloo_and_stay_equal(library, tmp_pat
     assert {rank["observations"] for rank in reports(tmp_path, 2)} == {first, second}
 
 
-@pytest.mark.gpu_only
+@gpu_only
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_one_rank_trains_with_nccl(library, tmp_path):
     run = command(library, tmp_path, "--nproc-per-node", "1")
@@ -36,7 +36,7 @@ def test_one_rank_trains_with_nccl(library, tmp_path):
     assert (rank["device"], rank["current"], rank["backend"]) == ("cuda:0", 0, "nccl")
 
 
-@pytest.mark.gpu_only
+@gpu_only
 @pytest.mark.parametrize("chosen", range(max(GPUS, 1)))
 @pytest.mark.parametrize("by", ["--gpu-ids", "index", "uuid"])
 def test_a_rank_is_on_the_gpu_that_was_chosen(tmp_path, chosen, by):
@@ -52,14 +52,14 @@ def test_a_rank_is_on_the_gpu_that_was_chosen(tmp_path, chosen, by):
 
 
 @pytest.mark.skipif(GPUS < 2 and KIND != "cpu", reason="needs two GPUs")
-@pytest.mark.gpu_only
+@gpu_only
 def test_gpu_ids_are_given_to_ranks_in_their_order(tmp_path):
     run = command("rsl_rl", tmp_path, "--gpu-ids", "1", "0")
     assert run.returncode == 0, run.stdout + run.stderr
     assert [rank["uuid"] for rank in reports(tmp_path, 2)] == uuids()[1::-1]
 
 
-@pytest.mark.gpu_only
+@gpu_only
 def test_more_ranks_than_gpus_are_refused_with_advice_to_share(tmp_path):
     run = command("rsl_rl", tmp_path, "--nproc-per-node", str(GPUS + 1))
     assert run.returncode == 2

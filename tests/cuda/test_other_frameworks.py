@@ -15,6 +15,7 @@ from on_device import (
     LIBRARIES,
     SHARING,
     command,
+    gpu_only,
     reports,
     rltrain_in,
     started_in,
@@ -64,7 +65,7 @@ def test_a_gpu_computes_the_checksums_of_arrays_that_the_cpu_does(jax):
         assert list(fingerprints(there).values()) == checksums["cpu"]
 
 
-@pytest.mark.gpu_only
+@gpu_only
 def test_jaxs_gpus_are_counted_as_jax_does_and_without_it(jax):
     code = "import sys, rltrain_jax.devices as d; print(d.count_cuda(), 'jax' in sys.modules)"
     for visible, number in ((None, len(jax.devices("cuda"))), ("", 0), ("-1", 0)):

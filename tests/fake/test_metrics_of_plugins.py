@@ -52,7 +52,7 @@ class Watches:
             self.records.append(record.values)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_numbers_of_an_observer_and_of_a_gradient_sync_are_recorded(tmp_path):
     runs = FakeWorld(2).train(
         library="rsl_rl",

@@ -27,7 +27,7 @@ MEMORY = 256 << 20
 """Bytes that reading an input of at most 1 MB may take at once."""
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_hostile_bytes_are_refused(name, tmp_path, fuzz):
     tried, findings = run(TARGETS[name], tmp_path, *fuzz)
@@ -83,7 +83,7 @@ def _finding(target: Target, data: bytes, folder: Path) -> tuple[str, str] | Non
     return None
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_hostile_bytes_take_little_memory(name, tmp_path):
     """A sample, because measuring memory takes as long as many inputs."""

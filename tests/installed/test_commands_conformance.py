@@ -8,7 +8,7 @@ from rltrain.builtin.plugin import COMMANDS
 from rltrain.commands import commands
 from rltrain_devkit import CommandConformance
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 CALLS = {
     "check": {"needs": ["console"], "refuses": ["consoel"]},

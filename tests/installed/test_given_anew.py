@@ -15,7 +15,7 @@ from rltrain.options import get_dotted, load_yaml
 from rltrain.records import RunStarted
 from rltrain.testing import FakeWorld, differing
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 CONTINUOUS, DISCRETE = "rltrain/CartPoleContinuous-v1", "rltrain/CartPole-v1"
 

@@ -22,7 +22,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(
-    "case", [pytest.param(x, marks=[pytest.mark.long] if "jax" in x else []) for x in CASES]
+    "case", [pytest.param(x, marks=[pytest.mark.slow] if "jax" in x else []) for x in CASES]
 )
 def test_an_iteration_costs_a_collective_a_step_and_at_most_four_more(tmp_path, case):
     library, framework, agent, steps = CASES[case]

@@ -18,7 +18,7 @@ from rltrain.policies.session import open_session
 from rltrain.policies.trained import find_trained, plan_policy
 from rltrain_play.episodes import Block, play_block
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 register()
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "run-onnx"

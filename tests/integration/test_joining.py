@@ -35,7 +35,7 @@ def check_parameters(command, library):
     assert all(torch.equal(value, others[name]) for name, value in state.items())
 
 
-@pytest.mark.versions
+@pytest.mark.slow(turns=1)
 @pytest.mark.parametrize("launcher", STARTED_BY)
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
 def test_parameters_do_not_depend_on_who_starts_the_ranks(

@@ -149,7 +149,7 @@ class Begun:
         return self._env.reset(seed=3)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "library"),
     [

@@ -39,7 +39,7 @@ MOST = 400
 _NOT_FOUND = "ERROR: not found: "
 """What pytest says of a test that is not there."""
 
-FAST = ["-m", "not slow and not long", "-p", "no:cacheprovider", "-q", "--no-header"]
+FAST = ["-m", "not slow", "-p", "no:cacheprovider", "-q", "--no-header"]
 
 
 class Tree:

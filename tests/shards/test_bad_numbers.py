@@ -24,7 +24,7 @@ from rltrain.run.worker import make_session
 from rltrain.testing import FakeWorld
 from rltrain.testing.fake.training import current, leaves
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 AT = 20
 """The step, in the second iteration."""

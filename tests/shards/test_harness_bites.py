@@ -16,7 +16,7 @@ from rltrain_devkit.as_one.alike import beyond, differences
 from rltrain_devkit.as_one.rounding import OffByRounding
 from rltrain_devkit.as_one.united import Rows, VirtualRanks
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 LIBRARIES = ("rsl_rl", "rl_games", "skrl")
 
 

@@ -17,7 +17,7 @@ from rank_processes import run_processes
 
 from rltrain_devkit.as_one.alike import beyond, differences
 
-pytestmark = pytest.mark.long  # Each compiles whole updates.
+pytestmark = pytest.mark.slow  # Each compiles whole updates.
 
 CASES = [pytest.param(claim, ranks, id=f"{claim}-{ranks}") for claim in JAX for ranks in (2, 4)]
 

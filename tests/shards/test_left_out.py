@@ -11,7 +11,7 @@ from shard_runs import Again, split_run, whole_run
 
 from rltrain import hookimpl
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 CLAIM = {
     "rl_games": "rl_games ppo: 4 mini-batches",

@@ -11,8 +11,8 @@ from shard_runs import Again, prepared, split_run, whole_run
 
 def marks(claim, ranks):
     if ranks > 2:
-        return pytest.mark.long, pytest.mark.sample
-    return () if claim in of_each_algorithm() else pytest.mark.long
+        return pytest.mark.slow(turns=10)
+    return () if claim in of_each_algorithm() else pytest.mark.slow
 
 
 CASES = [
@@ -29,8 +29,7 @@ def test_ranks_learn_as_one(claim, ranks, tmp_path):
     check_as_one(split, whole, again=Again(claim, ranks, tmp_path))
 
 
-@pytest.mark.long
-@pytest.mark.sample
+@pytest.mark.slow(turns=10)
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_what_differs_is_rounding(claim, tmp_path):
     """In float64 there is next to none, and nothing else has to be allowed for."""

@@ -97,7 +97,7 @@ def test_torchscript_acts_as_the_policy(tmp_path, make):
         assert loaded(torch.zeros(5, 3)).shape == (5, 2)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [plain, recurrent])
 def test_torch_export_acts_as_the_policy(tmp_path, make):
     path, module = tmp_path / "policy.pt2", make()
@@ -108,7 +108,7 @@ def test_torch_export_acts_as_the_policy(tmp_path, make):
     assert json.loads(inside[METADATA]) == FACTS
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("make", "opset"),
     [(plain, None), (plain, 21), (lambda: recurrent("GRU"), None), (recurrent, None)],
@@ -129,7 +129,7 @@ def test_onnx_acts_as_the_policy(tmp_path, make, opset):
         assert value.type.tensor_type.shape.dim[0].dim_param == "batch"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_opset_that_torch_cannot_write_is_refused(tmp_path):
     with pytest.raises(UsageError, match=r"--opset 3: torch .* cannot write this policy with it"):
         TorchExporter().export(plain(), "onnx", tmp_path / "policy.onnx", FACTS, 3)

@@ -111,7 +111,7 @@ CASES = {
 
 def each_case(*fast):
     """Run a test for all cases; those that are not named only with the long tests."""
-    others = [pytest.param(name, marks=pytest.mark.long) for name in CASES if name not in fast]
+    others = [pytest.param(name, marks=pytest.mark.slow) for name in CASES if name not in fast]
     return pytest.mark.parametrize("name", [*fast, *others])
 
 

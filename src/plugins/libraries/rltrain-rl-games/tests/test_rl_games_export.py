@@ -124,7 +124,7 @@ def test_a_network_whose_actions_depend_on_the_batch_is_refused(saved):
         policy.module()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "name"),
     [("onnx", name) for name in CASES]

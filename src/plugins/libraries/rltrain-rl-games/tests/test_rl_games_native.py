@@ -25,7 +25,7 @@ from rltrain.types import TaskInfo
 from rltrain_rl_games.plugin import rltrain_provides
 from rltrain_rl_games.run.env import RlGamesEnv
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 (SPEC,) = rltrain_provides()
 TASKS = {"continuous": "rltrain/CartPoleContinuous-v1", "discrete": "rltrain/CartPole-v1"}

@@ -187,10 +187,10 @@ def native(case, folder):
 @pytest.mark.parametrize(
     "case",
     [
-        pytest.param(CASES["lstm, discrete"], marks=pytest.mark.long),
-        pytest.param(CASES["multi-discrete"], marks=pytest.mark.long),
+        pytest.param(CASES["lstm, discrete"], marks=pytest.mark.slow),
+        pytest.param(CASES["multi-discrete"], marks=pytest.mark.slow),
         CASES["gru before the layers"],
-        pytest.param(Case(algorithm="sac"), marks=pytest.mark.long),
+        pytest.param(Case(algorithm="sac"), marks=pytest.mark.slow),
     ],
     ids=lambda case: f"{case.algorithm} {case.action}",
 )

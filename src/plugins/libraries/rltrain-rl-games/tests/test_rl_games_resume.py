@@ -11,7 +11,7 @@ import torch
 from rltrain.errors import UsageError
 from rltrain.testing import FakeWorld
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 EVERY_SECOND = {
     "params.config.save_frequency": 2,

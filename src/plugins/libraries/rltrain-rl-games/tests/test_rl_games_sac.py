@@ -72,7 +72,7 @@ def test_training_ends_even_if_no_episode_does(train_sac):
     assert runs[0].result.checkpoint
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_empty_replay_buffer_is_reported(train_sac, capsys):
     first = train_sac(FakeWorld(2), max_iterations=3)
     resumed = train_sac(FakeWorld(2), max_iterations=4, checkpoint=first[0].result.checkpoint)

@@ -92,7 +92,7 @@ def test_the_student_gets_closer_to_the_teacher(distil, teacher, scalars):
     assert losses[-1] < 0.5 * losses[0]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_resumed_distillation_ends_with_the_same_bytes(distil, teacher):
     options = recurrent("lstm", "student")
     whole = distil(2, teacher, options, max_iterations=4)

@@ -112,7 +112,7 @@ def trained(tmp_path_factory):
     return of
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 @pytest.mark.parametrize(
     ("case", "algorithm"), [*((case, "ppo") for case in CASES), ("plain", "distillation")]

@@ -316,7 +316,7 @@ def test_what_is_exported_is_described(plain):
     assert any(x.any() for x in exported.function.parameters())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # torch's own, of tracing and of recurrent layers.
 @pytest.mark.parametrize("name", ["LSTM", "images and vectors", "clipped, unbounded"])
 def test_it_can_be_exported_with_any_batch(make, name):

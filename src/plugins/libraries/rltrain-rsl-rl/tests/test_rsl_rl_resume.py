@@ -10,7 +10,7 @@ from rsl_rl_stubs import CURIOUS, recurrent
 
 from rltrain.testing import FakeWorld, differing
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 SHORT = {
     "num_steps_per_env": 16,

@@ -58,7 +58,7 @@ def test_shared_modules_import_neither_framework(folders, more):
     assert in_child(modules_of(*folders).replace("NAMES", more)) == "True []"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["run.library", "run.bootstrap", "run.torch.runner"])
 def test_importing_under_rank_variables_makes_no_process_group(module):
     code = f"""
@@ -75,7 +75,7 @@ print(started, skrl.config.torch.is_distributed, os.environ["WORLD_SIZE"])
     assert in_child(code, **variables) == "False False 2"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_importing_the_jax_side_starts_nothing_and_needs_no_torch():
     code = """
 import sys

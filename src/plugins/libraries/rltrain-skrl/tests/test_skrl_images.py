@@ -150,7 +150,7 @@ def test_the_defaults_have_an_encoder_for_each_image():
     )
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_jax_networks_read_channels_last():
     jax = pytest.importorskip("jax")
     from skrl.utils.model_instantiators.jax import deterministic_model

@@ -59,7 +59,7 @@ def test_default_options_use_jax_terms(algorithm, num_envs):
     assert "torch" not in str(in_jax(default_agent(task, algorithm)))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_ranks_end_equal(train_ranks, algorithm):
     runs = train(train_ranks, algorithm=algorithm)
@@ -68,7 +68,7 @@ def test_ranks_end_equal(train_ranks, algorithm):
     assert not differing(runs)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_two_critics_are_not_one_twice(train_ranks):
     (run,) = train(train_ranks, algorithm="td3", ranks=1, iterations=1)
     first, second = (jax.tree.leaves(run.models[role]) for role in ("critic_1", "critic_2"))
@@ -106,9 +106,9 @@ def compilations():
     jax.monitoring.clear_event_listeners()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "algorithm", ["ppo", *(pytest.param(x, marks=pytest.mark.long) for x in ("sac", "dqn"))]
+    "algorithm", ["ppo", *(pytest.param(x, marks=pytest.mark.slow) for x in ("sac", "dqn"))]
 )
 def test_nothing_is_compiled_after_the_second_iteration(train_ranks, algorithm, compilations):
     # The ranks of a fake world share compiled programs: first those of the first rank, then others.
@@ -118,7 +118,7 @@ def test_nothing_is_compiled_after_the_second_iteration(train_ranks, algorithm, 
     assert later == [0, 0]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_mini_batch_costs_one_collective(train_ranks):
     world = FakeWorld(2, rank_local=PLACE)
     iterations, epochs, batches = 3, 2, 2
@@ -156,7 +156,7 @@ class Broken:
         return broken
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_after_a_left_out_update_learning_rates_are_those_of_one_rank(train_ranks, scalars):
     # Any divergence is small to this schedule: each epoch raises the rate.
     agent = {"agent.learning_epochs": 3, "agent.learning_rate_scheduler": "KLAdaptiveLR"}
@@ -181,13 +181,13 @@ def trees(path):
     return pickle.loads(Path(path).read_bytes())
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "agent"),
     [
         ("ppo", {"agent.learning_rate_scheduler": "KLAdaptiveLR"}),
         *(
-            pytest.param(name, {"+memory.save_replay_buffer": True, **more}, marks=pytest.mark.long)
+            pytest.param(name, {"+memory.save_replay_buffer": True, **more}, marks=pytest.mark.slow)
             for name, more in (
                 ("sac", {}),
                 ("td3", {}),
@@ -211,7 +211,7 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
     assert states[0]["ranks"] == states[1]["ranks"], "keys, generators, environments"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_stock_skrl_reads_the_checkpoint_with_its_optimizers(train_ranks):
     (run,) = train(train_ranks, ranks=1)
     saved = trees(run.result.checkpoint)
@@ -225,7 +225,7 @@ def test_stock_skrl_reads_the_checkpoint_with_its_optimizers(train_ranks):
     assert set(policy) == {"params"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"), [("agent.pt", "cannot be read"), ("agent.pickle", "does not fit")]
 )

@@ -6,7 +6,7 @@ from rltrain_devkit import LibraryConformance
 
 pytest.importorskip("jax")
 
-pytestmark = pytest.mark.long  # It compiles several trainings.
+pytestmark = pytest.mark.slow  # It compiles several trainings.
 
 
 class TestSkrlJax(LibraryConformance):

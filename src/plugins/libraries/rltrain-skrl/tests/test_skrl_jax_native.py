@@ -28,7 +28,7 @@ from rltrain_skrl.run.jax.env import SkrlEnv  # noqa: E402
 from rltrain_skrl.run.jax.memory import PooledMemory  # noqa: E402
 from rltrain_skrl.run.normalizers import MomentPool  # noqa: E402
 
-pytestmark = pytest.mark.long  # Stock skrl recompiles its updates for each agent.
+pytestmark = pytest.mark.slow  # Stock skrl recompiles its updates for each agent.
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def entropy(model, params):
     ],
     ids=["categorical", "multi-categorical"],
 )
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_entropy_bonus_has_an_effect(make, action, most):
     stock, ours = made(make, action, extended=False), made(make, action)
     params = ours.state_dict.params
@@ -70,7 +70,7 @@ def test_an_entropy_bonus_has_an_effect(make, action, most):
     assert np.isclose(entropy(ours, level), most)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("extended", [False, True], ids=["stock", "ours"])
 def test_a_compiled_update_samples_new_noise(extended):
     model = made(gaussian_model, spaces.Box(-9.0, 9.0, (2,)), extended)

@@ -36,7 +36,7 @@ from rltrain_skrl.run.jax.env import SkrlEnv  # noqa: E402
 from rltrain_skrl.run.jax.keys import get_keys, load_keys  # noqa: E402
 from rltrain_skrl.run.jax.runner import SessionRunner  # noqa: E402
 
-pytestmark = pytest.mark.long  # Each case compiles programs of its own.
+pytestmark = pytest.mark.slow  # Each case compiles programs of its own.
 
 SIZE, STEPS = 5, 7
 

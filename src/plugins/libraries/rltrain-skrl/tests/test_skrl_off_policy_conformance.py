@@ -4,7 +4,7 @@ import pytest
 
 from rltrain_devkit import LibraryConformance
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 SMALL = {
     "agent.random_timesteps": 1,

@@ -105,7 +105,7 @@ def test_a_diverged_entropy_coefficient_is_found(train):
         train("sac", observers=[functools.partial(Nudge, 1)])
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "more"),
     [("sac", {}), ("ddpg", ORNSTEIN)],
@@ -123,7 +123,7 @@ def test_a_run_with_a_saved_buffer_resumes_bit_for_bit(train, algorithm, more):
     assert Checkpoint(ended).state == Checkpoint(expected).state
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_an_unsaved_buffer_is_refilled_first(train, local_gradients, capsys):
     agent = SMALL | {"agent.learning_starts": 3}
     _, first = train("sac", agent=agent, max_iterations=2)
@@ -140,7 +140,7 @@ def test_an_unsaved_buffer_is_refilled_first(train, local_gradients, capsys):
     assert saved["rltrain"]["iteration"] == 3
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_everything_else_resumes_without_the_buffer(train):
     agent = SMALL | {"agent.learning_starts": 3}
     _, first = train("sac", agent=agent, max_iterations=2)
@@ -157,7 +157,7 @@ def test_everything_else_resumes_without_the_buffer(train):
     assert parts[0] == parts[1]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("agent", [SMALL, SAVED], ids=["without", "with"])
 def test_another_number_of_ranks_resumes_with_an_empty_buffer(train, agent, capsys):
     _, first = train("td3", agent=agent, max_iterations=2)
@@ -176,7 +176,7 @@ def test_another_number_of_ranks_resumes_with_an_empty_buffer(train, agent, caps
     assert saved["rltrain"]["parts"]["updates"] == {"updates": updates}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_buffer_of_another_size_does_not_fit(train):
     _, first = train("sac", agent=SAVED, max_iterations=2)
     agent = SAVED | {"memory.memory_size": 7}

@@ -15,7 +15,7 @@ from rltrain_torch.exporter import TorchExporter
 
 OFTEN = ("ppo", "ppo multi_discrete", "ppo states", "ppo scaled beside", "sac", "dqn")
 every_case = pytest.mark.parametrize(
-    "name", [pytest.param(x, marks=() if x in OFTEN else pytest.mark.long) for x in CASES]
+    "name", [pytest.param(x, marks=() if x in OFTEN else pytest.mark.slow) for x in CASES]
 )
 
 
@@ -98,7 +98,7 @@ def test_what_a_module_says_of_normalization_and_actions():
     assert (discrete.actions, discrete.normalization) == ({}, {})
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "format"),
     [

@@ -11,7 +11,7 @@ from skrl_fakes import PLACE
 from rltrain.storage.checkpoint import Checkpoint
 from rltrain.testing import FakeWorld
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 STEP = {
     "agent.learning_rate_scheduler": "__import__('torch').optim.lr_scheduler.StepLR",

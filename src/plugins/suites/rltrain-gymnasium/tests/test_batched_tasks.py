@@ -164,7 +164,7 @@ def test_shapes_dtypes_spaces(name, framework):
         assert type(info["_final_obs"]) is type(observations)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_frameworks_agree(name, framework):
@@ -328,7 +328,7 @@ def test_a_jax_step_is_one_program(name, compilations):
     assert compilations() == 0
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_jax_actions_may_come_in_any_form():
     """Discrete actions of shape (num_envs, 1), other dtypes, and numpy, which is not kept."""
     results = []

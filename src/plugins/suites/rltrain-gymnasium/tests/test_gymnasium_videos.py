@@ -125,7 +125,7 @@ def test_mujoco_renders_or_names_what_is_missing(gl, request):
         assert result.returncode == 0, result.stderr
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["rltrain/CartPoleContinuous-v1", "Pendulum-v1"])
 def test_training_is_the_same_with_videos(task, tmp_path):
     pytest.importorskip("rltrain_rsl_rl")

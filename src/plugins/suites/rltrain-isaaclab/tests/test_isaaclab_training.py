@@ -27,7 +27,7 @@ def train(library, task, tmp_path, **options):
     return world.train(library=library, task=task, **settings | options)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "task", "steps"),
     [

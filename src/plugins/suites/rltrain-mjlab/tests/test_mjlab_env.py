@@ -226,7 +226,7 @@ def test_levels_of_a_terrain_go_on_with_any_number_of_environments():
         assert again.simulation.scene.terrain.terrain_levels.tolist() == [3, 4, 3]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("task", BUNDLED)
 def test_a_task_has_the_same_spaces_where_it_is_played(task, tmp_path):
     env = {"commands": {"motion": {"motion_file": motion(tmp_path)}}} if "Tracking" in task else {}

@@ -15,7 +15,7 @@ from rltrain_mjlab.config import with_options
 from rltrain_mjlab.description import describe
 from rltrain_mjlab.env import MjlabEnv
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 TASK = "Mjlab-Velocity-Flat-Unitree-Go1"
 SMALL = {

@@ -30,7 +30,7 @@ def steps_in(checkpoint):
     return torch.load(checkpoint, weights_only=False)["infos"]["env_state"]["common_step_counter"]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_each_goes_on_with_the_others_checkpoint(tmp_path):
     runner, _ = of_mjlab(tmp_path)
     runner.learn(num_learning_iterations=2)

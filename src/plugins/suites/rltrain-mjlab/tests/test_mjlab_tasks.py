@@ -95,7 +95,7 @@ def test_options_that_change_the_task_are_described():
     assert fewer.observations is None
 
 
-@pytest.mark.long  # Separate processes import mjlab.
+@pytest.mark.slow  # Separate processes import mjlab.
 def test_without_egl_the_error_says_how_to_train_without_pictures(tmp_path):
     (tmp_path / "OpenGL").mkdir()
     (tmp_path / "OpenGL" / "__init__.py").write_text("None.eglQueryString")  # As PyOpenGL does.
@@ -114,7 +114,7 @@ except UsageError as error:
     assert run(code, env={**environ, "MUJOCO_GL": "disabled"}) == "True"
 
 
-@pytest.mark.long  # A separate process imports mjlab.
+@pytest.mark.slow  # A separate process imports mjlab.
 def test_tasks_of_other_packages(tmp_path):
     """They are known once mjlab is imported, which starts neither Warp nor CUDA."""
     (tmp_path / "robots.py").write_text(THIRD_PARTY)

@@ -28,7 +28,7 @@ for task in "CartpoleBalance", "WalkerWalk":
 """
 
 
-@pytest.mark.long  # Compiles two models.
+@pytest.mark.slow  # Compiles two models.
 def test_a_model_is_placed_on_the_requested_device():
     result = subprocess.run(
         [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=280

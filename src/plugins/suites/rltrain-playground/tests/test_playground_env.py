@@ -17,7 +17,7 @@ from rltrain.types import World
 from rltrain_playground.plugin import describe
 from rltrain_playground.suite import PlaygroundSuite
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 POINT = "playground_point:Point"
 
@@ -63,7 +63,7 @@ def test_spaces_and_arrays():
     assert all(part.device == device for part in jax.tree.leaves(env.step(np.zeros((8, 1)))))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_terminations_differ_from_truncations_and_episodes_restart_at_once():
     env, ended = make(num_envs=32), np.zeros(2, int)
     env.reset(seed=0)

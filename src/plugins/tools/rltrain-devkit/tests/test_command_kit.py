@@ -28,7 +28,7 @@ WRONG = {
 }
 
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("imported")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("imported")]
 
 
 def test_a_correct_command_passes(judge):

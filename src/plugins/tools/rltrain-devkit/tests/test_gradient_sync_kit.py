@@ -184,7 +184,7 @@ WRONG_JAX = {
 }
 
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 
 def set_to(*lines):

@@ -304,12 +304,12 @@ LEARNS = """    def test_it_learns(self, fake_world):
     library ="""
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_the_correct_library_fails_nothing_and_learns(judge):
     assert judge("library", ("    library =", LEARNS)) == {}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", WRONG.values(), ids=WRONG)
 def test_a_wrong_library_fails_the_test_that_names_its_fault(judge, wrong):
     failed = judge("library", (wrong.old, wrong.new))
@@ -318,7 +318,7 @@ def test_a_wrong_library_fails_the_test_that_names_its_fault(judge, wrong):
     assert wrong.says in failed[wrong.test]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(("steps", "where"), [(8, "[long rollouts]"), (0, "")])
 def test_a_fault_is_reported_once_and_in_a_variant_if_only_that_shows_it(judge, steps, where):
     wrong = WRONG["forgets its optimizer in checkpoints"]
@@ -329,7 +329,7 @@ def test_a_fault_is_reported_once_and_in_a_variant_if_only_that_shows_it(judge, 
     assert rule(wrong.test) in failed[wrong.test + where]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_library_may_do_without_checkpoints(judge):
     without = "    library =", "    saves_checkpoints = False\n    library ="
     assert judge("library", (END, ends(saves="False")), without) == {}

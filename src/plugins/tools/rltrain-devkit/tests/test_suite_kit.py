@@ -517,7 +517,7 @@ def test_a_correct_suite_passes(judge, more):
     assert judge("suite", *more.items()) == {}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_fault_fails_the_test_that_names_it(judge, fault):
     old, new, test, message = WRONG[fault]
@@ -526,12 +526,12 @@ def test_a_fault_fails_the_test_that_names_it(judge, fault):
     assert message in failed[test]
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_correct_jax_suite_passes(judge):
     assert judged_jax(judge) == {}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", JAX_WRONG)
 def test_a_jax_fault_fails_the_test_that_names_it(judge, fault):
     old, new, test, message = JAX_WRONG[fault]

@@ -53,7 +53,7 @@ WRONG_OBSERVERS = {
 }
 
 
-pytestmark = [pytest.mark.long, pytest.mark.usefixtures("imported")]
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("imported")]
 
 
 @pytest.mark.parametrize("kind", ["writer", "observer"])

@@ -114,6 +114,6 @@ def test_it_is_written_without_torch_or_tensorflow() -> None:
     assert python(code).stdout.strip() == "[]"
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path: Path) -> None:
     hold_no_more(TensorBoardWriter(TensorBoardOptions()), tmp_path, files=6)

@@ -199,7 +199,7 @@ def test_a_file_that_is_still_being_written_is_read_as_far_as_it_goes(tmp_path):
         assert len(Recorded(cut).history) <= 3
 
 
-@pytest.mark.long  # It waits for the client to begin, and to give up.
+@pytest.mark.slow  # It waits for the client to begin, and to give up.
 def test_a_server_that_falls_silent_does_not_slow_a_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     with serving() as server:

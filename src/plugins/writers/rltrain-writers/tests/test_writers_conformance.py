@@ -31,7 +31,7 @@ def elsewhere(monkeypatch, tmp_path):
     wandb.teardown()
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.usefixtures("elsewhere")
 class TestWandb(WriterConformance):
     writer = "wandb"

@@ -11,7 +11,7 @@ from rltrain.cli import main
 from rltrain_isaaclab import compat
 from rltrain_play.metadata import plain
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.slow
 
 TASK = "Isaac-Cartpole-Direct"
 

@@ -24,7 +24,7 @@ except UsageError as error:
 """
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("root", "reason"),
     [
