@@ -24,13 +24,16 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 CORE = ROOT / "src" / "core" / "rltrain"
 PLUGINS = ROOT / "src" / "plugins"
 BUDGET = {
-    "core without testing": 16_238,
-    "rltrain.testing": 1_222,
-    "largest package of the core": 2_268,
-    "source": 50_678,
+    "core without testing": 15_791,
+    "rltrain.testing": 1_205,
+    "largest package of the core": 2_182,
+    "source": 49_602,
     "largest adapter of a library": 4_243,
     "distributions": 17,
     "options of a run": 47,
+    "tests": 59_116,
+    "benchmarks": 2_193,
+    "examples": 2_246,
 }
 """What there is, mostly in lines; a test holds it. It only goes down: what makes the core larger is
 better a plugin, and what makes all of it larger takes the place of something."""
@@ -62,6 +65,12 @@ def sizes() -> dict[str, int]:
         ),
         "distributions": 1 + len(list(PLUGINS.glob("*/*/pyproject.toml"))),
         "options of a run": len(dataclasses.fields(RunOptions)),
+        "tests": sum(
+            lines(ROOT, pattern).total()
+            for pattern in ("conftest.py", "tests/**/*.py", "[se]*/**/tests/**/*.py")
+        ),
+        "benchmarks": lines(ROOT, "benchmarks/**/*.py").total(),
+        "examples": lines(ROOT, "examples/**/*.py").total(),
     }
 
 

@@ -122,7 +122,7 @@ class LibraryConformance(TrainingRules):
         """A finished run is not resumed: where its iterations are done, nothing is trained."""
         if not self.saves_checkpoints:
             skip("saves_checkpoints is False.")
-        # Alone, as a user copies it: what rltrain writes beside it, it reads itself.
+        # Alone, as a user copies it: what rltrain writes next to it, it reads itself.
         checkpoint = shutil.copy(self._ranks()[0].saved[-1][0], self._scratch)
         training = self._train(2, checkpoint=checkpoint)
         assert isinstance(training.error, UsageError), (
