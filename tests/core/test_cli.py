@@ -111,6 +111,7 @@ def test_a_process_ends_with_status_2_and_no_traceback(stub, line):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_shows_where_and_leaves_status_1(stub):
     done = rltrain_command(*STUB, "agent.fail=ValueError", "--writer", "notes")
     assert done.returncode == 1

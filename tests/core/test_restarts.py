@@ -88,6 +88,7 @@ def test_ranks_go_on_from_the_newest_checkpoint_in_the_same_folder(tmp_path, cap
     assert second["error"] == "Rank 0 failed with X: y"
 
 
+@pytest.mark.slow
 def test_ranks_continue_in_the_same_folder_after_temporary_files_were_removed(
     tmp_path, monkeypatch
 ):

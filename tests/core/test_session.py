@@ -317,6 +317,7 @@ def test_scalars_and_episodes_are_merged_over_ranks(ranks, stub):
     assert stub.RECORDS[1] == merged[0]
 
 
+@pytest.mark.slow
 def test_a_rank_that_is_early_waits(ranks, stub):
     def body(session):
         for iteration in (1, 2):

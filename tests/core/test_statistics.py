@@ -78,26 +78,27 @@ class TestMadeUp(EpisodeRules):
 def test_without_episodes_there_is_no_mean():
     window = EpisodeWindow()
     window.add((0.0,) * 5)
-    assert (window.mean_return, window.mean_length, window.count) == (None, None, 0)
-    assert not window.full
+    assert (window.mean_return, window.mean_length, window.kept) == (None, None, [])
+    assert not window.reaches(0.0)
 
 
 def test_means_are_over_episodes():
     window = EpisodeWindow()
     window.add((100.0, 35.0, 10.0, 3.0, 4.0))
     window.add((100.0, 5.0, 10.0, 0.0, 0.0))
-    assert (window.mean_return, window.mean_length, window.count) == (10.0, 2.0, 20)
+    assert (window.mean_return, window.mean_length) == (10.0, 2.0)
     assert window.success_rate == 0.75
 
 
 def test_the_window_keeps_as_few_iterations_as_hold_enough():
     window = EpisodeWindow(episodes=10)
     for value in (1.0, 2.0, 3.0):
+        assert not window.reaches(0.0)
         window.add((value * 4, 4.0, 4.0, 0.0, 0.0))
-    assert window.full
-    assert (window.count, window.mean_return) == (12, 2.0)
+    assert window.reaches(2.0)
+    assert (len(window.kept), window.mean_return) == (3, 2.0)
     window.add((16.0, 4.0, 4.0, 0.0, 0.0))
-    assert (window.count, window.mean_return) == (12, 3.0)
+    assert (len(window.kept), window.mean_return) == (3, 3.0)
     window.add((100.0, 10.0, 10.0, 0.0, 0.0))
-    assert (window.count, window.mean_return) == (10, 10.0)
+    assert (len(window.kept), window.mean_return) == (1, 10.0)
     assert EpisodeWindow(window.kept).mean_return == 10.0

@@ -105,6 +105,7 @@ def hostile_plugin(site) -> None:
     site.install("failing", f"raise RuntimeError({text!r})")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [["plugins"], ["plugins", "--json"], ["doctor", "--no-ranks"]])
 def test_a_plugins_words_are_plain(stub, site, capsys, words):
     hostile_plugin(site)
@@ -115,6 +116,7 @@ def test_a_plugins_words_are_plain(stub, site, capsys, words):
     assert not [line for line in printed.out.splitlines() if line.startswith("forged")]
 
 
+@pytest.mark.slow
 def test_what_a_stranger_wrote_into_a_run_folder_is_plain(stub, tmp_path, capsys):
     settings = {"task": HOSTILE, "library": HOSTILE, "iterations": 3, "value": HOSTILE}
     name = HOSTILE.replace("\x00", "").replace("/", "") + "\nforged"

@@ -41,6 +41,7 @@ def run(stub, tmp_path) -> Path:
     return folder.path
 
 
+@pytest.mark.slow
 def test_an_index_finds_a_checkpoint_or_none(run, tmp_path):
     entries = [
         {"name": f"{iteration}.txt", "iteration": iteration, "episode_return": 1.0}
@@ -92,6 +93,7 @@ def test_a_return_that_is_no_number_is_never_the_best(run):
 FILES = [INDEX, "manifest.json", "config.yaml", "agent.yaml", "checkpoints/2.txt", "checkpoints"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_file_is_passed_over_or_refused(run, tmp_path, kind, name):

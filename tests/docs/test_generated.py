@@ -16,6 +16,7 @@ PAGES = {
 TABLES = {"scaling": "benchmarks/scaling_on_paper.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*PAGES, *TABLES])
 def test_a_page_has_what_its_script_prints(name):
     printed = run(sys.executable, ROOT / (PAGES | TABLES)[name], cwd=ROOT)

@@ -68,6 +68,7 @@ def _names_in(node: ast.AST) -> Iterator[str]:
             yield from _names_in(getattr(item, "value", item))
 
 
+@pytest.mark.slow
 def test_no_list_names_options():
     """Their declarations say what they are about: `rltrain.options.scoped` asks them."""
     found = {}

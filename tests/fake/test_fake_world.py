@@ -383,6 +383,7 @@ def test_a_group_whose_run_has_ended_takes_no_collective():
         group.barrier()
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_leaves_nothing_behind():
     def work(group):
         os.environ["LEFT"] = "behind"

@@ -198,12 +198,14 @@ def flags(draw) -> tuple[list[str], list[str]]:
     return ["--dry-run", *words], inputs
 
 
+@pytest.mark.slow
 @PROFILE
 @given(overrides())
 def test_overrides(line):
     check(*line)
 
 
+@pytest.mark.slow
 @PROFILE
 @given(st.sampled_from(CHOICES), st.data())
 def test_files_of_a_library(tmp_path_factory, choice, data):

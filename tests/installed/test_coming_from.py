@@ -42,6 +42,7 @@ def plan(printed: str) -> dict[str, str]:
     return {**rows, "options of library and task": options.partition("\n\nNothing")[0]}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("theirs", "ours"), COMMANDS, ids=[theirs for theirs, _ in COMMANDS])
 def test_their_command_gives_the_plan_of_ours(typed, theirs, ours):
     assert replaced(theirs) != theirs

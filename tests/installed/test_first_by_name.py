@@ -93,7 +93,7 @@ def test_what_sorts_first_changes_no_plan(site, tmp_path, options):
 
 
 def test_two_usual_backends_of_one_device_are_refused_by_name(site, tmp_path):
-    install_first(site, is_default=True, devices=("cpu",))
+    install_first(site, usual=True, devices=("cpu",))
     options = {"library": "rsl_rl", "log_root": str(tmp_path)}
     with pytest.raises(UsageError, match=r"torch on cpu.*--backend aaatorch-cpu or gloo"):
         make_plan(options, {})
@@ -101,7 +101,7 @@ def test_two_usual_backends_of_one_device_are_refused_by_name(site, tmp_path):
 
 
 def test_two_usual_accelerators_that_are_both_there_are_refused_by_name(site, tmp_path):
-    install_first(site, is_default=True, devices=("npu", "tpu"))
+    install_first(site, usual=True, devices=("npu", "tpu"))
     options = {"library": "rsl_rl", "log_root": str(tmp_path)}
     with pytest.raises(UsageError, match=r"npu and tpu.*--device npu or --device tpu"):
         make_plan(options, {})

@@ -43,6 +43,7 @@ def test_each_command_with_json_is_called():
     assert sorted(with_json) == sorted(CALLS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "words"), [(x, words) for x in CALLS for words in CALLS[x]])
 def test_stdout_is_json_alone(stub, site, capfd, monkeypatch, name, words):
     monkeypatch.setattr("rltrain_play.episodes.INTERVAL", 0.0)

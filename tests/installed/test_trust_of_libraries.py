@@ -84,6 +84,7 @@ def test_a_run_of_ones_own_is_read_without_a_word(trained, which, capsys):
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", LIBRARIES, ids="-".join)
 def test_no_text_of_a_librarys_options_takes_a_hostile_value(trained, which):
     plan, begin = trained

@@ -386,6 +386,7 @@ OF = {
 LINES = [pytest.param(line, id=f"{origin}: {line.typed}") for origin in OF for line in OF[origin]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", LINES)
 def test_a_documented_command_works_or_says_what_to_type(typed, line):
     status, printed = typed(line.typed, line.gpus)
@@ -439,6 +440,7 @@ HANDED_OVER = ("--rdzv-backend", "--rdzv-endpoint", "--rdzv-id")
 """Flags with which torchrun starts a run in rltrain's place; other commands refuse them."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", sorted({*dialects.refused(TRAIN)} - {*HANDED_OVER}))
 def test_a_refused_flag_is_not_one_of_ours(typed, flag):
     status, printed = typed(f"rltrain {flag} 1")

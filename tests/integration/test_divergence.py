@@ -80,6 +80,7 @@ def test_a_weight_that_is_changed_on_one_rank_stops_the_run(library, tmp_path):
     assert name == list(dict(seen[0].models[role].named_parameters()))[1]
 
 
+@pytest.mark.slow
 def test_an_interval_of_zero_checks_at_the_end(tmp_path):
     with pytest.raises(DivergenceError, match="at iteration 4"):
         FakeWorld(2).train(

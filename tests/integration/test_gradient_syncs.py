@@ -36,6 +36,7 @@ def distance(some, others):
     return max(float((some[name].double() - others[name].double()).abs().max()) for name in some)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_ranks_end_equal_after_half_the_bytes(train, library):
     ours, others, trace, _ = train(library, "bf16")
@@ -49,6 +50,7 @@ def test_ranks_end_equal_after_half_the_bytes(train, library):
     assert 0 < distance(ours, exact) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_resumed_run_goes_on_with_what_was_rounded_off(train, library):
     whole, *_ = train(library, "bf16", 4, "whole")

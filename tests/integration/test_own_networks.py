@@ -41,11 +41,13 @@ def test_statistics_of_a_batch_are_refused_before_it_learns(train, library, netw
         train(library, network)
 
 
+@pytest.mark.slow
 def test_what_is_kept_beside_forward_is_found_after_the_first_iteration(train):
     with pytest.raises(DivergenceError, match=r"iteration 1: actor\.output for an equal input"):
         train("rsl_rl", "BesideForward")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", OPTIONS)
 def test_noise_is_not_refused(train, library):
     assert not differing(train(library, "Noisy"))

@@ -114,6 +114,7 @@ def test_nodes_that_end_well_wait_for_each_other(port, others):
     assert first.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_node_that_ended_well_learns_that_another_one_failed_later(port, others):
     first = others(1, "ends", 3)
     others(2, "fails late", 3)
@@ -122,6 +123,7 @@ def test_a_node_that_ended_well_learns_that_another_one_failed_later(port, other
     assert "RankFailed: Node 2 (machine2) failed. Rank 3 failed." in ended(first)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", [True, False])
 def test_a_node_that_is_stopped_is_named(port, others, monkeypatch, ends):
     monkeypatch.setattr(lifeline, "_SILENCE", 1.0)
@@ -144,6 +146,7 @@ def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
     assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
 
 
+@pytest.mark.slow
 def test_a_lost_node_is_named_on_all_others(port, others):
     first, second = others(1, "waits", 3), others(2, "waits", 3)
     match = r"Node 2 \(machine2\) is gone: its launcher was killed"
@@ -152,6 +155,7 @@ def test_a_lost_node_is_named_on_all_others(port, others):
     assert "RankFailed: Node 2 (machine2) is gone: its launcher was killed" in ended(first)
 
 
+@pytest.mark.slow
 def test_a_node_that_fails_ends_the_others_which_say_why_with_its_status(port, others):
     others(1, "fails", 3)
     third = others(2, "waits", 3)
@@ -168,12 +172,14 @@ def test_a_lost_peer_is_explained_by_its_own_node(port, others):
         raise PeerLost("Rank 0 failed. It lost a peer.")
 
 
+@pytest.mark.slow
 def test_ranks_that_fail_by_themselves_after_another_node_say_so(port, others):
     others(1, "fails")
     with pytest.raises(ValueError, match="mine"), node(port):
         fail(1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "words"),
     [

@@ -62,6 +62,7 @@ def test_ranks_meet_in_any_order_of_arrival():
     assert not early.is_alive()
 
 
+@pytest.mark.slow
 def test_all_present_ranks_name_the_missing_ones():
     messages = met(ranks(0, 2, of=5), timeout=1.0)
     assert len(set(messages)) == 1
@@ -183,6 +184,7 @@ def test_stray_connections_cost_no_time():
         assert time.monotonic() - began < 5
 
 
+@pytest.mark.slow
 def test_a_number_0_that_says_nothing_costs_no_more_than_the_time_to_join():
     with socket.create_server(("127.0.0.1", 0)) as server:
         began = time.monotonic()
@@ -241,6 +243,7 @@ def test_a_member_that_comes_after_a_failure_learns_of_it(monkeypatch):
         assert "a flag is wrong" in str(outcome())
 
 
+@pytest.mark.slow
 def test_those_that_wait_say_for_whom(monkeypatch, capsys):
     monkeypatch.setattr(meeting, "_FIRST", 0.5)
     nodes = [Member("node", number, 3, host=f"M{number}") for number in (0, 1)]

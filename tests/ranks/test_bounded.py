@@ -22,6 +22,7 @@ with bounded({"start": 1.0}):
 """
 
 
+@pytest.mark.slow
 def test_a_task_that_cannot_be_made_is_named_with_its_line(tmp_path, monkeypatch):
     (tmp_path / "slow_task.py").write_text(TASK)
     monkeypatch.chdir(tmp_path)

@@ -68,6 +68,7 @@ def test_the_status_is_that_of_the_work(body, status):
     assert ("before its work was done" in err) == (status == 1 and "atexit" not in body)
 
 
+@pytest.mark.slow
 def test_what_the_work_leaves_running_ends_with_it_and_is_named():
     code, _, err = run("os.system('sleep 60 & true'); os.fork() or time.sleep(61); return 0")
     assert code == 0
@@ -92,6 +93,7 @@ def test_a_thread_that_stays_is_named(monkeypatch):
     assert time.monotonic() - began < 20
 
 
+@pytest.mark.slow
 def test_a_process_that_stays_is_named_and_ends():
     code, _, err = run(
         "import multiprocessing, rltrain.ranks.guarded as g; g._TO_EXIT = 0.2\n"
@@ -152,6 +154,7 @@ def state(pid):
         return file.read().rpartition(")")[2].split()[0]
 
 
+@pytest.mark.slow
 def test_what_has_a_process_group_of_its_own_stops_and_goes_on_too():
     """As ranks have, which a terminal's Ctrl-Z does not reach."""
     process = start(
@@ -185,6 +188,7 @@ def test_a_signal_reaches_the_work_once(number, group):
     assert err == f"rltrain: {told}.\n"
 
 
+@pytest.mark.slow
 def test_the_work_ends_with_a_killed_guard():
     process = start("print(os.getpid(), flush=True); time.sleep(60)")
     worker = int(process.stdout.readline())
@@ -219,6 +223,7 @@ def test_a_signal_ends_the_work_whatever_it_does(number):
     assert "Traceback" not in err
 
 
+@pytest.mark.slow
 def test_what_the_work_has_left_is_removed_and_its_helpers_end(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     process = start(

@@ -118,6 +118,7 @@ def ranks(tmp_path, monkeypatch):
             process.kill()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "words"),
     [
@@ -144,6 +145,7 @@ def test_the_rank_that_others_wait_for_is_named_and_ended(ranks, tmp_path, how, 
     assert (str(error), error.rank, error.exit_code) == (hang.message, 1, 1)
 
 
+@pytest.mark.slow
 def test_a_rank_that_gets_no_core_is_busy_too(ranks, monkeypatch):
     look = Process.look
 
@@ -156,6 +158,7 @@ def test_a_rank_that_gets_no_core_is_busy_too(ranks, monkeypatch):
     assert "rank 1 is busy while learning" in ranks.hang()[0].message
 
 
+@pytest.mark.slow
 def test_ranks_in_different_collectives_are_told_apart(ranks, tmp_path):
     ranks.start("waits all_reduce(sum) [7]", "waits barrier")
     hang, _ = ranks.hang()
@@ -189,6 +192,7 @@ def test_where_nobody_is_seen_to_wait_the_rank_that_has_begun_fewer_collectives_
     assert hang.message.startswith("Rank 1 hangs, without progress for 9 s (step=1): rank 1")
 
 
+@pytest.mark.slow
 def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks, tmp_path):
     ranks.start("waits barrier", "waits barrier", nodes=2)
     hang, seconds = ranks.hang()
@@ -199,6 +203,7 @@ def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks,
     assert "It lost a peer" in str(failure(tmp_path, hang.culprits[0], -9))
 
 
+@pytest.mark.slow
 def test_a_rank_that_has_left_is_named_by_those_that_wait(ranks, tmp_path):
     ranks.start("waits barrier", "ends")
     hang, _ = ranks.hang()
@@ -213,11 +218,13 @@ def test_a_rank_that_works_is_waited_for(ranks):
     assert ranks.hang(within=5)[0] is None
 
 
+@pytest.mark.slow
 def test_with_time_out_0_nobody_hangs(ranks):
     ranks.start("sleeps", timeout=0.0)
     assert ranks.hang(within=1000, step=25)[0] is None
 
 
+@pytest.mark.slow
 def test_a_machine_that_was_suspended_has_hung_no_rank(ranks):
     ranks.start("waits barrier", "sleeps")
     assert ranks.hang(within=1)[0] is None

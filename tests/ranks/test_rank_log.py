@@ -185,6 +185,7 @@ def test_logs_follow_one_another_without_leaking_descriptors(tmp_path):
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_a_full_pipe_that_another_process_has_made_non_blocking_is_waited_for():
     reader, writer = os.pipe()
     os.set_blocking(writer, False)

@@ -22,6 +22,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("claim", "ranks"), CASES)
 def test_ranks_learn_as_one(claim, ranks, tmp_path):
     claim = prepared(claim, tmp_path)

@@ -16,6 +16,7 @@ from rltrain_jax import devices
 from rltrain_jax.devices import _DRIVER_FILES, about, count_cuda, local_device
 
 
+@pytest.mark.slow
 def test_nothing_of_the_plugin_imports_torch():
     code = (
         "import sys\n"

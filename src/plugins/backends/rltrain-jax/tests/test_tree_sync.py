@@ -91,6 +91,7 @@ def test_one_rank_gets_its_own_gradients_back_without_a_copy():
     assert TreeSync(SingleProcess("cpu"), mine)(mine) is mine
 
 
+@pytest.mark.slow
 def test_ranks_that_step_by_averages_stay_equal_and_learn_as_one():
     def loss(parameters, inputs):
         return jnp.square(inputs @ parameters["w"] + parameters["b"]).mean()

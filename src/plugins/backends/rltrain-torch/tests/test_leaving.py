@@ -37,6 +37,7 @@ for _ in range(20):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("owner", ["rltrain", "the user"])
 def test_a_group_can_be_destroyed_right_after_a_collective(owner):
     python(SCRIPT.format(owner=owner), timeout=60)

@@ -36,6 +36,7 @@ def preloaded() -> list[tuple[str, str]]:
     return [("cpu", "json"), *(pair for spec in libraries for pair in spec.preload.items())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("device", "module"), preloaded())
 def test_what_ranks_are_forked_from_is_imported_without_cuda_or_a_thread(device, module):
     asked, threads, later = python(TO_PRELOAD, module).stdout.splitlines()[-1].split(" | ")

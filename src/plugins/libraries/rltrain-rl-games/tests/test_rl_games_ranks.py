@@ -41,6 +41,7 @@ def test_only_the_last_divergence_of_an_epoch_needs_a_collective(
     assert len(asked) == collectives
 
 
+@pytest.mark.slow
 def test_a_linear_schedule_over_frames_counts_those_of_all_ranks(train_ranks, scalars):
     batch = 8 * 32
     options = {

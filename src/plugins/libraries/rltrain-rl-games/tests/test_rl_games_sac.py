@@ -29,6 +29,7 @@ def train_sac(train_ranks):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("clip", [1e-3, 0])
 def test_the_critics_gradients_are_clipped_as_the_options_say(train_sac, norms, clip):
     train_sac(FakeWorld(2), {"params.config.critic_grad_clip": clip})
@@ -37,6 +38,7 @@ def test_the_critics_gradients_are_clipped_as_the_options_say(train_sac, norms, 
     assert all(norm > 2e-3 for _, norm in others)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("frames", "without"), [(64, 0), (65, 1)])
 def test_frames_and_the_warm_up_are_counted_over_all_ranks(train_sac, frames, without):
     # An epoch has 4 steps of 2 x 8 environments: 64 frames of the warm-up are over after one.

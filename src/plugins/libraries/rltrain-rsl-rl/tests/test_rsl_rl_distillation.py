@@ -85,6 +85,7 @@ def test_ranks_distill_the_actor_of_a_ppo_run(distil, teacher):
     assert saved["iter"] == 1
 
 
+@pytest.mark.slow
 def test_the_student_gets_closer_to_the_teacher(distil, teacher, scalars):
     runs = distil(2, teacher, observers=[scalars], max_iterations=20)
     losses = [values["Loss/behavior"] for values in runs[0].observers[0].values]

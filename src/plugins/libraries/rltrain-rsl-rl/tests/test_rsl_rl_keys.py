@@ -200,6 +200,7 @@ runner: {policy_class_name: ActorCritic, algorithm_class_name: PPO, num_steps_pe
 """
 
 
+@pytest.mark.slow
 def test_files_of_legged_gym_are_read(tmp_path, capsys):
     path = tmp_path / "legged.yaml"
     path.write_text(LEGGED)

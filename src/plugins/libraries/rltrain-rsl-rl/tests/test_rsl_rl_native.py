@@ -100,6 +100,7 @@ def test_native_load_on_rank_0_only_diverges(tmp_path):
     assert any("mlp" in name for name in differing(runs))
 
 
+@pytest.mark.slow
 def test_adapted_load_is_made_on_every_rank(train_ranks):
     first = train_ranks(FakeWorld(2))
     runs = train_ranks(FakeWorld(2), checkpoint=first[0].result.checkpoint, max_iterations=4)

@@ -73,6 +73,7 @@ def test_a_reward_normalizer_that_does_not_learn_only_normalizes():
     assert own.emp_norm.count == whole.emp_norm.count
 
 
+@pytest.mark.slow
 def test_no_collective_is_made_in_an_environment_step(train_ranks):
     def collectives(steps):
         world = FakeWorld(2)

@@ -86,6 +86,7 @@ def test_a_compiled_update_samples_new_noise(extended):
     assert np.allclose(first, other, atol=1e-6) is not extended
 
 
+@pytest.mark.slow
 def test_each_rank_samples_from_its_own_key_and_resumes_with_it():
     action = spaces.Box(-9.0, 9.0, (2,))
 

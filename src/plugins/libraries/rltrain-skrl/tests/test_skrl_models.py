@@ -57,6 +57,7 @@ def test_a_torch_model_keeps_its_parameters_and_gets_the_methods():
     assert model.random_act({"observations": torch.zeros(5, 3)})[0].shape == (5, 2)
 
 
+@pytest.mark.slow
 def test_flax_clones_an_extended_model_with_the_models_own_constructor():
     pytest.importorskip("flax")
     import jax

@@ -227,6 +227,7 @@ env.close()
 """
 
 
+@pytest.mark.slow
 def test_mujoco_rendered(request):
     """In a process of its own: after thousands of other tests, drivers aborted this one."""
     pytest.importorskip("mujoco")

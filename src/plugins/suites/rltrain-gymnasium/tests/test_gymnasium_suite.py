@@ -600,6 +600,7 @@ def test_converter_gives_each_environment_its_own_copy_of_the_action(probe):
     assert actions.tolist() == [[1.0]] * 3
 
 
+@pytest.mark.slow
 def test_jax_needs_no_torch():
     code = (
         "import sys, types\n"

@@ -181,6 +181,7 @@ def reachable():
     return sorted(names)
 
 
+@pytest.mark.slow
 def test_no_name_that_the_list_could_reach_runs_code():
     names, made = reachable(), set()
     for module, name in names:
@@ -245,12 +246,14 @@ PIECES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(st.lists(PIECES, max_size=25))
 def test_no_program_of_opcodes_runs_code(pieces):
     tried(b"\x80\x05" + b"".join(pieces) + b".")
 
 
+@pytest.mark.slow
 @settings(max_examples=500, deadline=None)
 @given(st.data())
 def test_no_damage_runs_code(data):

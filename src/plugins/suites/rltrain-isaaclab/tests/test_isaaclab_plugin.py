@@ -43,12 +43,14 @@ def test_a_task_is_described_only_once(asked):
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 def test_options_reach_the_description():
     assert describe("Isaac-Cartpole-v0", {"episode_length_s": 0.5}).max_episode_length == 30
     with pytest.raises(UsageError, match=r"env.epsiode: the task .* has no such option"):
         describe("Isaac-Cartpole-v0", {"epsiode": 1})
 
 
+@pytest.mark.slow
 def test_direct_tasks_declare_more():
     assert describe("Isaac-Cartpole-Asymmetric-Direct-v0", {}).actions == (1,)
     info = describe("Isaac-Cartpole-RGB-Camera-Direct-v0", {})
@@ -58,6 +60,7 @@ def test_direct_tasks_declare_more():
     assert (info.action, info.actions) == ("discrete", (3,))
 
 
+@pytest.mark.slow
 def test_several_agents_are_one_where_isaac_lab_makes_one_of_them():
     info = describe("Isaac-Cart-Double-Pendulum-Direct-v0", {})
     assert (info.action, info.actions, info.observations) == ("continuous", (2,), None)
@@ -101,6 +104,7 @@ def project(tmp_path, monkeypatch):
     asking._ask.cache_clear()
 
 
+@pytest.mark.slow
 def test_a_task_of_a_project_that_declares_it(project):
     assert knows("Bot-Walk")
     assert "Bot-Walk" in tasks()
@@ -110,6 +114,7 @@ def test_a_task_of_a_project_that_declares_it(project):
         describe("Broken", {})
 
 
+@pytest.mark.slow
 def test_a_task_in_a_users_module(project):
     assert knows("my_bots:Bot-Walk")
     info = describe("my_bots:Bot-Walk", {})

@@ -47,6 +47,7 @@ def test_ranks_learn_with_registered_options(library, task, steps, tmp_path):
     assert not differing(runs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("library", "task"),
     [("rl_games", DEPTH), ("rsl_rl", DEPTH), ("skrl", DEPTH), ("rsl_rl", CAMERA)],
@@ -76,6 +77,7 @@ def test_files_work_unchanged(library, agent_file, tmp_path):
     assert not differing(runs)
 
 
+@pytest.mark.slow
 def test_rl_games_acts_within_its_own_bounds_without_registered_options(tmp_path):
     runs = train("rl_games", "Isaac-Cartpole-Discrete-Direct-v0", tmp_path)
     assert not differing(runs)

@@ -34,6 +34,7 @@ def test_describing_imports_nothing_heavy():
     assert result.stdout.strip() == "[]", result.stderr
 
 
+@pytest.mark.slow
 def test_names_match_playground():
     from mujoco_playground import dm_control_suite, locomotion, manipulation
 

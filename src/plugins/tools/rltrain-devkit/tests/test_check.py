@@ -268,6 +268,7 @@ def of_check(capsys) -> str:
     return re.sub(r"fixture_\d+_mine", "mine", capsys.readouterr().out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("planted", MISTAKES, indirect=True)
 def test_each_mistake_is_named(planted, stub, capsys, request):
     wrong = request.node.callspec.id

@@ -54,6 +54,7 @@ def test_a_correct_cluster_passes(judge):
     assert judge("cluster") == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", WRONG)
 def test_a_wrong_cluster_fails_the_test_that_names_its_fault(judge, fault):
     old, new, expected = WRONG[fault]

@@ -65,6 +65,7 @@ def complete(tmp_path_factory):
     return offered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("line", CASES)
 def test_bash_offers_what_fits(complete, line):
     assert complete(line) == CASES[line]

@@ -7,7 +7,7 @@ import pytest
 MORE = {
     'env = {"max_episode_length": 20}': 'env = {"max_episode_length": 9}',
     "tasks=lambda: [TASK],": "tasks=lambda: [TASK], renders=True, "
-    'knows=lambda task: task.startswith("$name"),',
+    'probably_has=lambda task: task.startswith("$name"),',
     "from gymnasium.spaces import Box": "from gymnasium.spaces import Box, Dict",
     "self.single_observation_space = self.single_action_space = Box(-1.0, 1.0, (2,))": """
         self.single_action_space = Box(-1.0, 1.0, (2,))
@@ -512,6 +512,7 @@ def judged_jax(judge, old="", new=""):
     return judge.source(JAX_POINTS.replace(old, new) if old else JAX_POINTS, JAX_TESTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [{}, MORE])
 def test_a_correct_suite_passes(judge, more):
     assert judge("suite", *more.items()) == {}

@@ -375,6 +375,7 @@ def test_a_failing_check_does_not_stop_the_others():
     assert "KeyError: 'x'" in found.text
 
 
+@pytest.mark.slow
 def test_this_machine_is_checked_without_importing_a_framework(stub):
     code = (
         "import sys; from rltrain.cli import main; "

@@ -23,6 +23,7 @@ def steps_of(tmp_path, iterations, **options):
     return sum(each.get("name") == ENVIRONMENTS and each["ph"] == "X" for each in events)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("iterations", "profiled"),
     [(FIRST, None), (FIRST + 1, 8), (FIRST + COUNT + 1, 8 * COUNT)],

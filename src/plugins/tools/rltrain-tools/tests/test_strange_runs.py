@@ -22,6 +22,7 @@ from rltrain_report.runs import read_runs
 PRIVATE = "private-of-mine"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [METRICS, "manifest.json", "restarts.json"])
 @pytest.mark.parametrize("kind", ["fifo", "zero", "outside", "nested", "sparse", "bytes"])
 def test_files_that_are_none_of_a_run_are_not_read(tmp_path, capsys, name, kind):
@@ -90,6 +91,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )

@@ -190,6 +190,7 @@ def test_rows_go_in_batches_and_may_go_twice(store, tmp_path):
         tracker.log([Row(1, 1.0, {"a": "not a number"})])
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys):
     with never_answering() as uri:
         before = time.monotonic()

@@ -53,6 +53,7 @@ def run(run_dir, *records, first=None, ended=ENDED, **options):
     return recorded(run_dir)
 
 
+@pytest.mark.slow
 def test_an_offline_run_has_all_that_was_recorded(tmp_path, capsys):
     folder = tmp_path / "run"
     checkpoint, video = saved_files(folder)
@@ -103,6 +104,7 @@ def test_the_end_of_a_run(changes, outcome, code, tmp_path):
     assert (found.summary["outcome"], found.exit_code) == (outcome, code)
 
 
+@pytest.mark.slow
 def test_one_id_through_restarts_and_resumed_runs(tmp_path):
     folder, later = tmp_path / "first", tmp_path / "second"
     (begun,) = run(folder, scalars(1), scalars(2), project="mine")
@@ -153,6 +155,7 @@ def test_without_a_login_the_run_is_recorded_offline_and_nobody_is_asked(tmp_pat
     assert "recorded offline: `wandb sync" in line
 
 
+@pytest.mark.slow
 def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(client, "INIT_TIMEOUT", 1.0)
     monkeypatch.setenv("WANDB_API_KEY", KEY)
@@ -174,6 +177,7 @@ def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys, monke
     assert "recorded offline" in line
 
 
+@pytest.mark.slow
 def test_an_online_run_is_uploaded_while_it_trains(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("WANDB_API_KEY", KEY)
     monkeypatch.setattr(sys, "argv", ["rltrain", f"agent.logger.api_key={SECRET}"])
@@ -191,6 +195,7 @@ def test_an_online_run_is_uploaded_while_it_trains(tmp_path, capsys, monkeypatch
     assert said(capsys, "wandb") == []
 
 
+@pytest.mark.slow
 def test_a_file_that_is_still_being_written_is_read_as_far_as_it_goes(tmp_path):
     (whole,) = run(tmp_path / "run", *map(scalars, range(1, 4)))
     data, cut = whole.file.read_bytes(), tmp_path / "cut.wandb"

@@ -99,7 +99,7 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         """Train one epoch, and count the frames of all ranks."""
         result = super().train_epoch()
         if self._divergence is not None:
-            self._divergence.settle()
+            self._divergence.flush()
         self.end_training_phase(rollout=result[1], update=result[2])
         self.curr_frames *= self.session.group.world_size
         return result
@@ -125,7 +125,7 @@ class _PpoAgent(RunAgent, PpoFixes, A2CBase):
         """Average the gradients over ranks; then let rl_games clip them and step."""
         averaged = synchronize(self._sync, self._parameters, self._extras())
         if self._divergence is not None:
-            self._divergence.take(averaged)
+            self._divergence.resolve(averaged)
         super().trancate_gradients_and_step()
 
     def common_state(self) -> dict[str, Any]:
