@@ -23,7 +23,7 @@ TURN = os.environ.get("RLTRAIN_TEST_TURN")
 COMPLETE = "RLTRAIN_TEST_COMPLETE" in os.environ
 """In CI, nothing may be missing: a test that skips for a reason not in tests/skips.txt fails."""
 
-TURNS = 4
+TURNS = 10
 """Each slow test runs every this many commits, unless its mark says another number."""
 
 

@@ -21,9 +21,9 @@ import pytest
 def test_slow(number):
     pass
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow(turns=4)
 @pytest.mark.parametrize("number", range(40))
-def test_long(number):
+def test_often(number):
     pass
 
 @pytest.mark.slow(turns=1)
@@ -109,7 +109,7 @@ def test_each_test_runs_once_in_its_number_of_commits(ours, turns):
 def test_slow_tests_run_in_turns_on_every_worker_alike(run, ours, tmp_path):
     (tmp_path / "test_slow.py").write_text(SLOW)
     shown, printed = run(RLTRAIN_TEST_TURN="7")
-    turns = {"test_slow": ours.TURNS, "test_long": 10}
+    turns = {"test_slow": ours.TURNS, "test_often": 4}
     expected = {
         f"{test}[{number}]"
         for test, each in turns.items()

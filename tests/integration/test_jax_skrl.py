@@ -30,12 +30,12 @@ def test_two_ranks_train_stay_equal_and_resume(command, record_property):
     assert "3/3" in output
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 def test_two_ranks_learn_the_default_task(command):
     assert "solved" in finished(command, "--target-return", "475").stdout
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 def test_nothing_is_compiled_after_the_second_iteration(command):
     short = ["agent.agent.rollouts=4", "agent.agent.mini_batches=2", "--num-envs", "16"]
     compiled = []

@@ -206,7 +206,7 @@ def nothing_left(temporary):
     return wait_for(nothing, 10, what="processes are left")
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 @pytest.mark.timeout(1300)
 def test_ten_random_faults_change_nothing(command, temporary):
     """One in five iterations, on any rank, in any step: the end is the same bytes."""

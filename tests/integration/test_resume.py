@@ -67,7 +67,7 @@ def killer(command):
     return command
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # Nine starts of two ranks.
 def test_real_ranks_killed_again_and_again_end_with_the_same_bytes(killer, tmp_path):
     words = (*RUN, "--max-iterations", str(REAL_ITERATIONS))

@@ -74,7 +74,7 @@ def film_apart():
             child.kill()
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 @pytest.mark.timeout(600)  # Playground compiles for minutes on a busy machine.
 @pytest.mark.parametrize("cell", CELLS, ids=str)
 def test_what_was_trained_is_put_to_use(cell, tmp_path, capfd, teacher, film_apart):

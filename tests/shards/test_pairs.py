@@ -28,7 +28,7 @@ def half_lstm_runs():
     return True
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 @pytest.mark.parametrize("combination", TRAINED, ids=str)
 def test_a_combination_learns_as_one_rank(combination, tmp_path):
     claim = prepared(combination.claim, tmp_path)
@@ -44,7 +44,7 @@ def test_a_combination_learns_as_one_rank(combination, tmp_path):
         check_equal(split)
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 @pytest.mark.parametrize(("combination", "clash"), REFUSED, ids=[str(each) for each, _ in REFUSED])
 def test_a_combination_is_refused_before_it_learns(combination, clash, tmp_path):
     # The refused options may also be the teacher's: any student will do.

@@ -20,7 +20,7 @@ from rltrain.testing import FakeWorld, differing
 
 jnp = pytest.importorskip("jax.numpy")
 
-pytestmark = [pytest.mark.slow(turns=10)]
+pytestmark = [pytest.mark.slow]
 
 SEED, OF_EACH_TABLE = 12, 3
 

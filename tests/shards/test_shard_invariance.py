@@ -11,7 +11,7 @@ from shard_runs import Again, prepared, split_run, whole_run
 
 def marks(claim, ranks):
     if ranks > 2:
-        return pytest.mark.slow(turns=10)
+        return pytest.mark.slow
     return () if claim in of_each_algorithm() else pytest.mark.slow
 
 
@@ -30,7 +30,7 @@ def test_ranks_learn_as_one(claim, ranks, tmp_path):
     check_as_one(split, whole, again=Again(claim, ranks, tmp_path))
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 @pytest.mark.parametrize("claim", CLAIMS, ids=str)
 def test_what_differs_is_rounding(claim, tmp_path):
     """In float64 there is next to none, and nothing else has to be allowed for."""

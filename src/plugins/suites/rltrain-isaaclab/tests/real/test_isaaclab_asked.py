@@ -58,7 +58,7 @@ def as_number(value):
         return value
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("task", tasks())
 def test_options_and_sizes_are_those_that_isaac_lab_resolves(task, monkeypatch):

@@ -43,7 +43,7 @@ def test_images_are_described(task):
     assert describe(task, depth).observations == {"policy": ArrayInfo((96, 64, 2))}
 
 
-@pytest.mark.slow(turns=10)
+@pytest.mark.slow
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
 @pytest.mark.parametrize(
     ("task", "preset"),
