@@ -39,6 +39,7 @@ JobAcctGatherType=jobacct_gather/none
 ReturnToService=2
 MpiDefault=none
 SlurmctldPort={ports[0]}
+FirstJobId={ports[0]}
 StateSaveLocation="{folder}/state"
 SlurmdSpoolDir="{folder}/spool-%n"
 SlurmctldPidFile="{folder}/slurmctld.pid"

@@ -105,7 +105,6 @@ TABLE = [
     Row("raise", 1, "ValueError: planted", by="mpiexec"),
     Row("sleep", None, HANGS.format(1, "step"), by="mpiexec"),
     Row("raise", 1, "ValueError: planted", by="srun"),
-    Row("exit 5", 5, "Exited with exit code 5", by="srun"),
     Row("killed", 137, "Rank 1 was killed by SIGKILL", by="--launcher slurm"),
     # As a run starts or ends, and around its ranks.
     Row("sleep", 1, HANGS.format(1, "start"), when="start", kept=0),

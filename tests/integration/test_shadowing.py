@@ -40,7 +40,6 @@ COMMANDS = {
     "script": (sys.executable, "../own/script.py"),
     "check": (*RLTRAIN, *TRAIN, "--distributed", *TWO, "--dry-run"),
     "doctor": (*RLTRAIN, "doctor", *TWO),
-    "scale": (*RLTRAIN, "scale", "--ranks", "1", "2", "--output", "../scale", *TRAIN[:-2]),
 }
 
 OWN = {

@@ -36,7 +36,6 @@ class TestRslRl(LibraryConformance):
             "agent": {**RANDOM_NETWORK, **recurrent("gru", "actor")},
             "env": EPISODES,
         },
-        "random episode lengths": {"agent": {"init_at_random_ep_len": True}, "env": EPISODES},
         "symmetry": {"agent": SYMMETRY},
         "advantages by mini-batch": {
             "agent": {"algorithm.normalize_advantage_per_mini_batch": True}

@@ -115,7 +115,7 @@ def start(cluster, tmp_path):
         process.communicate(timeout=30)
 
 
-def finished(process, timeout=120) -> tuple[int, str, str]:
+def finished(process, timeout=240) -> tuple[int, str, str]:
     out, err = process.communicate(timeout=timeout)
     return process.returncode, out, err
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -51,8 +52,8 @@ class Job:
             return self.state  # The controller may be away for a while.
         found = dict(re.findall(r"(\w+)=(\S+)", done.stdout))
         self.state = found.get("JobState", "")
-        status, _, signal = found.get("ExitCode", "0:0").partition(":")
-        self.exit_code = 128 + int(signal) if signal != "0" else int(status)
+        status, _, number = found.get("ExitCode", "0:0").partition(":")
+        self.exit_code = 128 + int(number) if number != "0" else int(status)
         where = found.get("NodeList") if self.state == "RUNNING" else found.get("Reason")
         return f"{self.state} ({where})" if where not in (None, "None", "(null)") else self.state
 
@@ -76,6 +77,8 @@ class Job:
 
 def follow(job: Job, *, cancel: bool) -> None:
     """Print a job's states and output until it has ended. `cancel` lets Ctrl-C cancel it."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # The command's, until ranks train.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         _watch(job)
     except KeyboardInterrupt:

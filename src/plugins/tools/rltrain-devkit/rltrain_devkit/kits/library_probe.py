@@ -62,7 +62,8 @@ class CountedSync:
 
     def __call__(self, gradients: Any) -> Any:
         """Average with the wrapped sync."""
-        self.first = self.first or _copies(leaves([x for x in gradients if x is not None]))
+        found = {name: x for name, x in leaves(gradients).items() if x is not None}
+        self.first = self.first or _copies(found)
         self.calls += 1
         return self.sync(gradients)
 
