@@ -24,14 +24,14 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 CORE = ROOT / "src" / "core" / "rltrain"
 PLUGINS = ROOT / "src" / "plugins"
 BUDGET = {
-    "core without testing": 15_791,
+    "core without testing": 15_790,
     "rltrain.testing": 1_205,
     "largest package of the core": 2_182,
-    "source": 49_606,
+    "source": 49_605,
     "largest adapter of a library": 4_243,
     "distributions": 17,
     "options of a run": 47,
-    "tests": 59_201,
+    "tests": 59_199,
     "benchmarks": 2_193,
     "examples": 2_246,
 }

@@ -242,14 +242,15 @@ def test_gradients_that_cause_broken_observations_come_first():
 class GradientRules(OfKind):
     """How gradients are checked."""
 
+    def skipping(self, group, array):
+        """Return the check of a rank that skips updates, and its gradient sync."""
+        numbers = NonFiniteCheck("skip", array.arrays)
+        average = lambda gradients: [group.all_reduce(x, "mean") for x in gradients]  # noqa: E731
+        return numbers, numbers.checked(average, [array([0.0])])
+
     def test_skip_leaves_out_an_update_on_all_ranks(self, array):
         def one(group):
-            numbers = NonFiniteCheck("skip", array.arrays)
-
-            def average(gradients):
-                return [group.all_reduce(gradient, "mean") for gradient in gradients]
-
-            sync = numbers.checked(average, [array([0.0])])
+            numbers, sync = self.skipping(group, array)
             skipped = sync([array([INF if group.rank else 1.0])])
             kept = sync([array([1.0])])
             return skipped, kept[0].tolist(), numbers.count({})
@@ -268,12 +269,7 @@ class GradientRules(OfKind):
 
     def test_updates_that_were_left_out_are_counted_once_whatever_the_number_of_ranks(self, array):
         def one(group):
-            numbers = NonFiniteCheck("skip", array.arrays)
-
-            def average(gradients):
-                return [group.all_reduce(gradient, "mean") for gradient in gradients]
-
-            sync = numbers.checked(average, [array([0.0])])
+            numbers, sync = self.skipping(group, array)
             for value in (NAN, 1.0, INF):
                 sync([array([value])])
             counts = group.all_reduce(np.array(numbers.count({}), float), "sum")

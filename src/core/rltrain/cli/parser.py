@@ -35,11 +35,10 @@ def parse(
     loaded: Loaded, name: str | None, words: list[str], starts: bool = False
 ) -> tuple[argparse.Namespace, list[str]]:
     """Return a command's arguments, and its own words; other nodes hear why it never `starts`."""
-    takes = loaded.spec.takes
     rest: list[str] = []
-    if takes == "options":
+    if loaded.spec.takes == "options":
         words, rest = train.separate(words, loaded.spec)
-    elif takes == "rest" and "--" in words:
+    elif "--" in words:
         end = words.index("--")
         words, rest = words[:end], words[end + 1 :]
     parser = make_parser(loaded, name)
