@@ -70,6 +70,9 @@ class LibrarySettings(Kit):
     """Environments per rank."""
     agent: Mapping[str, Any] = {}
     """Overrides of the library's options, by dotted key, that make iterations small."""
+    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    """By name, other settings of this class, with which the rules that they matter to are judged
+    again. Where a setting is a mapping, such as `agent`, they are added to the class's own."""
     rank_local: Sequence[str] = ()
     """The library's global state, of which each rank needs its own copy, as
     "module:path.to.attribute"; see `FakeWorld`."""

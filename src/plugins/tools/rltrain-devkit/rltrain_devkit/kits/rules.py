@@ -79,9 +79,6 @@ class Kit:
 
     plugins: ClassVar[Sequence[object]] = ()
     """Plugins that are not installed, as for `rltrain.train`: their modules."""
-    variants: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
-    """By name, other settings of this class, with which the rules that they matter to are judged
-    again. Where a setting is a mapping, such as `agent`, they are added to the class's own."""
 
     _opened: ClassVar[contextlib.ExitStack]
     _broken: ClassVar[set[str]] = set()
@@ -90,10 +87,10 @@ class Kit:
     def __init_subclass__(cls) -> None:
         """Make rules of a kit's tests, one a variant; an author's own stay as they are."""
         super().__init_subclass__()
-        for variant in vars(cls).get("variants", {}):
+        for variant, settings in vars(cls).get("variants", {}).items():
             for name in dir(cls):
                 if getattr(getattr(cls, name), "varied", False):
-                    setattr(cls, f"{name}[{variant}]", _of_variant(name, variant))
+                    setattr(cls, f"{name}[{variant}]", _of_variant(name, variant, settings))
         if cls.__module__.startswith(f"{__package__}."):
             for name, test in list(vars(cls).items()):
                 if name.startswith("test_"):
@@ -133,9 +130,9 @@ class Kit:
             )
 
 
-def _of_variant(name: str, variant: str) -> Callable[[Kit], None]:
+def _of_variant(name: str, variant: str, settings: Mapping[str, Any]) -> Callable[[Kit], None]:
     def test(self: Kit) -> None:
-        for setting, value in self.variants[variant].items():
+        for setting, value in settings.items():
             own = getattr(self, setting)
             setattr(self, setting, {**own, **value} if isinstance(value, Mapping) else value)
         self._variant = f"[{variant}]"
