@@ -46,7 +46,7 @@ def plan(printed: str) -> dict[str, str]:
 @pytest.mark.parametrize(("theirs", "ours"), COMMANDS, ids=[theirs for theirs, _ in COMMANDS])
 def test_their_command_gives_the_plan_of_ours(typed, theirs, ours):
     assert replaced(theirs) != theirs
-    (status, of_theirs), (also, of_ours) = typed(replaced(theirs), 2), typed(ours, 2)
+    (status, of_theirs), (also, of_ours) = typed(replaced(theirs)), typed(ours)
     assert (status, also) == (0, 0), of_theirs + of_ours
     assert plan(of_theirs) == plan(of_ours)
     assert ours.startswith("rltrain") or "=" in ours.split()[0]
@@ -54,7 +54,7 @@ def test_their_command_gives_the_plan_of_ours(typed, theirs, ours):
 
 @pytest.mark.parametrize("line", BLOCKS)
 def test_a_command_of_the_page_works(typed, line):
-    status, printed = typed(line, 2)
+    status, printed = typed(line)
     assert status == 0, printed
 
 

@@ -75,9 +75,10 @@ def started(line: str) -> tuple[dict[str, str], list[str]]:
 
 
 def typer(site, capsys, monkeypatch) -> Callable[..., tuple[int, str]]:
-    """Return a function that runs a line with --dry-run appended.
+    """Return a function that runs a line with --dry-run appended, where two GPUs are visible.
 
-    It returns the exit status and the output.
+    Or as many as the line begins with: `GPUS=3 rltrain ...`. It returns the exit status and the
+    output.
     """
     site.install("seeds", SUITE)
     for program in ("isaaclab", "mjlab"):  # Without their suites.
@@ -85,12 +86,13 @@ def typer(site, capsys, monkeypatch) -> Callable[..., tuple[int, str]]:
         site.install(f"of-{program}", words)
     monkeypatch.setenv("RLTRAIN_PLUGINS", PLUGINS)
 
-    def type_line(line: str, gpus: int = 0) -> tuple[int, str]:
+    def type_line(line: str) -> tuple[int, str]:
         def count(*_, **__) -> int:
             visible = os.environ.get("CUDA_VISIBLE_DEVICES")
             return gpus if visible is None else len(visible.split(",")) if visible else 0
 
         variables, words = started(line)
+        gpus = int(variables.pop("GPUS", "2"))
         with monkeypatch.context() as patch:
             for name, value in variables.items():
                 patch.setenv(name, value)
