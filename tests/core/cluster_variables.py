@@ -116,11 +116,7 @@ AWS_BATCH = {
 }
 
 
-SAGEMAKER = {
-    "SM_HOSTS": '["algo-2", "algo-1"]',
-    "SM_CURRENT_HOST": "algo-2",
-    "SM_NUM_GPUS": "4",
-}
+SAGEMAKER = {"SM_HOSTS": '["algo-2", "algo-1"]', "SM_CURRENT_HOST": "algo-2", "SM_NUM_GPUS": "4"}
 
 
 SKYPILOT = {

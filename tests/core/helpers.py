@@ -16,17 +16,6 @@ import pytest
 
 from rltrain.errors import UsageError
 
-__all__ = [
-    "free_port",
-    "install",
-    "living",
-    "python",
-    "refusal",
-    "rltrain_command",
-    "run",
-    "wait_for",
-]
-
 T = TypeVar("T")
 
 FAMILIES = {"127.0.0.1": socket.AF_INET, "::1": socket.AF_INET6, "localhost": socket.AF_INET}

@@ -58,9 +58,6 @@ def test_the_callers_options_are_not_changed():
     assert envs == {"number": 1}
 
 
-# Overrides as they are typed
-
-
 @pytest.mark.parametrize(
     ("token", "read"),
     [
@@ -103,9 +100,6 @@ def test_a_value_that_does_not_parse_is_refused(token):
     with pytest.raises(UsageError, match="the value does not parse as YAML") as caught:
         parse_override(token)
     assert str(caught.value).startswith(token)
-
-
-# Their effect
 
 
 def test_without_overrides_the_defaults_are_copied():
@@ -325,9 +319,6 @@ def test_a_plus_does_not_silently_replace_a_value_by_a_mapping(key):
         assert f"{key}: cannot be set" in refused({f"+{key}": 1})
 
 
-# The user's file
-
-
 @pytest.fixture
 def file(tmp_path):
     def write(text: str) -> str:
@@ -380,9 +371,6 @@ def test_options_of_other_files_are_missed(file):
     assert "It takes options from other files by `defaults`: give one that has them all." in message
 
 
-# The task's options
-
-
 def test_env_options_are_checked_if_the_suite_declared_them():
     assert resolve_env(TASK, {"mass": 2}) == {"mass": 2}
     with pytest.raises(UsageError, match=r"env\.mas: .* no such option\. Did you mean 'mass'\?"):
@@ -393,9 +381,6 @@ def test_env_options_are_checked_if_the_suite_declared_them():
 def test_env_options_of_a_task_without_declaration_pass_through():
     task = TaskInfo("Open-v0", "discrete")
     assert resolve_env(task, {"a.b": 1, "c": {"d": 2}}) == {"a": {"b": 1}, "c": {"d": 2}}
-
-
-# Dotted keys
 
 
 def test_dotted_access():
@@ -411,13 +396,7 @@ def test_dotted_access():
 
 def test_flatten_reaches_every_leaf():
     options = {"a": {"b": 1, "c": {}}, "d": [{"e": 2}], "f": None}
-    assert dict(flatten(options)) == {
-        "a.b": 1,
-        "a.c": {},
-        "d": [{"e": 2}],
-        "d.0.e": 2,
-        "f": None,
-    }
+    assert dict(flatten(options)) == {"a.b": 1, "a.c": {}, "d": [{"e": 2}], "d.0.e": 2, "f": None}
     assert dict(leaves(options)) == {"a.b": 1, "d": [{"e": 2}], "f": None}
 
 

@@ -86,8 +86,7 @@ def test_damage_is_noticed(folder, of, tenth, how):
         contents[place] ^= 1
     damaged.write_bytes(contents)
     with pytest.raises(
-        UsageError,
-        match=rf"{path}: is damaged: {damaged.name} is not what was written",
+        UsageError, match=rf"{path}: is damaged: {damaged.name} is not what was written"
     ):
         Checkpoint(path).check()
 

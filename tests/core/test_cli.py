@@ -190,11 +190,7 @@ def test_a_file_of_the_run_is_merged_with_flags_and_overrides(dry, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "meeting"),
-    [
-        (["--master-addr", "b"], "b:4"),
-        (["--master-port", "5"], "a:5"),
-    ],
+    ("words", "meeting"), [(["--master-addr", "b"], "b:4"), (["--master-port", "5"], "a:5")]
 )
 def test_a_flag_wins_over_the_same_option_in_a_file(dry, tmp_path, words, meeting):
     file = tmp_path / "work" / "run.yaml"

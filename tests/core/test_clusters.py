@@ -138,9 +138,6 @@ def test_the_user_may_name_a_cluster_or_none():
         found(both, cluster="slrum")
 
 
-# What follows for the run
-
-
 def test_a_rank_meets_the_others_where_the_cluster_says():
     asked, world = joined(SLURM)
     assert world == World(3, 1, 1, 5, 2, 3)

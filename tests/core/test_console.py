@@ -113,9 +113,7 @@ class TestLines:
         assert speed(1, 2, 3, 4) == "fps 10 (1 + 2 + 3 + 4)"
         assert speed(5, 1, 2, 3, 4) == "fps 15 (1..5 a rank)"
 
-    def test_the_time_left_ignores_the_first_and_the_resumed_iterations(
-        self,
-    ) -> None:
+    def test_the_time_left_ignores_the_first_and_the_resumed_iterations(self) -> None:
         printed = lines(started(), scalars(51, 30.0), scalars(53, 34.0))
         assert printed[-1].endswith("left 1:34")  # 47 iterations of 2 seconds.
 

@@ -43,9 +43,6 @@ def record_of(registry: Registry, name: str):
     return next(record for record in registry.records if record.name == name)
 
 
-# The status of a plugin
-
-
 def test_a_usable_plugin_is_ready(site):
     site.install("csv-writer", writer("csv"), point="csv", version="2.3")
     registry = discover()
@@ -209,9 +206,6 @@ def test_strict_does_not_raise_what_a_newer_rltrain_would_meet(site):
     assert record_of(discover(environ={"RLTRAIN_STRICT": "1"}), "later-one").status == "unmet"
 
 
-# Selection
-
-
 def test_one_name_offered_twice_is_an_error_that_names_both(site):
     site.install("first-csv", writer("csv"), version="1.0")
     site.install("second-csv", writer("csv"), version="2.0")
@@ -284,9 +278,6 @@ def test_an_unknown_name_lists_plugins_of_its_kind_that_are_not_ready(site):
     with pytest.raises(UsageError, match=r"Not ready: broken") as refused:  # Nobody knows its kind.
         discover().get(LibrarySpec, "sb3")
     assert "formats" not in str(refused.value)
-
-
-# The plugins of a run
 
 
 def spec_of(cls: type, kind: type[Spec] = WriterSpec, **more) -> Spec:

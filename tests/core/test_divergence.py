@@ -14,8 +14,7 @@ from rltrain.testing import FakeWorld
 def diverge(*ranks):
     """Check named fingerprints, rank by rank; return each rank's error."""
     return run_ranks(
-        len(ranks),
-        lambda group: check_divergence(group, {"policy": lambda: ranks[group.rank]}, 7),
+        len(ranks), lambda group: check_divergence(group, {"policy": lambda: ranks[group.rank]}, 7)
     )
 
 

@@ -128,9 +128,6 @@ class EnvRules(OfKind):
         assert math.isnan(info["final_obs"][0][0])
 
 
-# Ranks
-
-
 def losses(body, world_size=2, reaction="stop", arrays=None):
     """Run `body(numbers, rank)` for an iteration on each rank; return what each rank got."""
 
@@ -187,9 +184,6 @@ def test_skip_warns_once_for_each_kind_and_counts():
 def test_many_ranks_make_a_short_message():
     error = losses(lambda numbers, rank: {"loss": NAN}, world_size=7)[0]
     assert "rank 3: loss; and 3 more." in str(error)
-
-
-# Gradients
 
 
 def update(numbers, sync, *gradients):

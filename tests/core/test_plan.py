@@ -63,9 +63,6 @@ def test_an_option_of_the_run_that_the_library_has_too_is_taken(config, option, 
     assert getattr(found, option) == value
 
 
-# Backends and devices
-
-
 def test_one_process_on_the_cpu(plan):
     made = plan(backend=None)
     assert made.world == World(device="cpu")
@@ -87,11 +84,7 @@ def test_the_cpu_can_be_requested(plan, two_gpus, options):
 
 @pytest.mark.parametrize(
     ("options", "device"),
-    [
-        ({"device": "cuda"}, "cuda:0"),
-        ({"device": "cuda:1"}, "cuda:1"),
-        ({"gpu_ids": 1}, "cuda:1"),
-    ],
+    [({"device": "cuda"}, "cuda:0"), ({"device": "cuda:1"}, "cuda:1"), ({"gpu_ids": 1}, "cuda:1")],
 )
 def test_one_process_takes_the_requested_gpu(plan, two_gpus, options, device):
     assert plan(backend=None, **options).world.device == device
@@ -302,10 +295,7 @@ def test_a_launcher_of_nodes_does_not_ask_this_machine_for_its_gpus(plan):
         ({}, "--launcher scheduler: say how many ranks each node has: --nproc-per-node"),
         ({"nproc_per_node": "gpu"}, "say how many ranks each node has"),
         ({"nproc_per_node": 2, "node_rank": 1}, "--node-rank 1: the launcher scheduler does not"),
-        (
-            {"nproc_per_node": 2, "gpu_ids": "all"},
-            "--gpu-ids: the launcher scheduler starts",
-        ),
+        ({"nproc_per_node": 2, "gpu_ids": "all"}, "--gpu-ids: the launcher scheduler starts"),
         ({"nproc_per_node": 2, "device": "cuda:1"}, "--device cuda:1: each rank of a distributed"),
     ],
 )
@@ -323,9 +313,6 @@ def test_what_a_launcher_of_nodes_cannot_start_is_refused(refused, options, mess
 )
 def test_options_for_several_ranks_need_a_distributed_run(refused, options, message):
     assert refused(**options) == message
-
-
-# Ranks that were started
 
 
 def test_torchruns_ranks_are_joined(plan):
@@ -376,18 +363,10 @@ def test_restarts_of_several_nodes_need_a_launcher_that_has_them(plan, refused):
 
 @pytest.mark.parametrize(
     ("value", "message"),
-    [
-        ("1:4", "must be"),
-        ("1:", "must be"),
-        (0, "must be"),
-        ("many", "must be"),
-    ],
+    [("1:4", "must be"), ("1:", "must be"), (0, "must be"), ("many", "must be")],
 )
 def test_a_number_of_nodes_is_one_number(refused, value, message):
     assert f"--nnodes {value}: {message}" in refused(distributed=True, nnodes=value)
-
-
-# Environments
 
 
 @pytest.mark.parametrize(
@@ -491,9 +470,6 @@ def test_a_batch_that_does_not_fit_is_refused_by_its_library(refused):
     assert refused(**RANKS, total_envs=26) == message
 
 
-# Options that both the run and the library's file have
-
-
 def test_options_in_the_file_apply_to_the_run(config):
     made = config()
     assert (made.seed, made.max_iterations) == (11, 3)
@@ -538,9 +514,6 @@ def test_environments_in_the_file_win_over_the_tasks(config):
 
 def test_a_wrong_value_in_the_file_is_refused(refused):
     assert "--num-envs 0: must be at least 1" in refused(agent={"learn.envs": 0})
-
-
-# Names
 
 
 @pytest.mark.parametrize(
@@ -650,9 +623,6 @@ def test_a_blocked_library_is_reported(refused):
 def test_the_installed_writers_are_the_default(config):
     assert "console" in config(writers=None).writers
     assert config(writers=[]).writers == ()
-
-
-# Combinations and files
 
 
 def test_a_refused_combination_gives_the_reason_and_what_works(refused, plan):

@@ -212,9 +212,6 @@ def test_on_several_ranks_is_whether_there_may_be_more_than_one(several, options
     assert make_config(**options).on_several_ranks is several
 
 
-# YAML files
-
-
 @pytest.fixture
 def yaml(tmp_path):
     """Write text to a file, and load it."""

@@ -54,11 +54,7 @@ def test_a_scalar_that_some_ranks_lack_is_merged_over_the_others():
 
 def test_a_time_keeps_its_minimum_and_maximum():
     ((result,), _) = merge([{"time/update": 1.0}], [{"time/update": 3.0}])
-    assert result.values == {
-        "time/update": 2.0,
-        "time/update (min)": 1.0,
-        "time/update (max)": 3.0,
-    }
+    assert result.values == {"time/update": 2.0, "time/update (min)": 1.0, "time/update (max)": 3.0}
 
 
 def test_nan_and_inf_affect_only_their_own_scalar():

@@ -24,14 +24,7 @@ SECRET = "s3cr3t-of-mine"
         *("WANDB_API_KEY", "HF_TOKEN", "DB_PASSWORD", "MY_SECRET", "SIGNING_KEY", "SLURM_JWT"),
         *("api_key", "wandb.api_key", "agent.logger.api-key", "token", "access_token", "password"),
         *("AWS_SECRET_ACCESS_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "client_secret"),
-        *(
-            "WANDB_KEY",
-            "wandb_key",
-            "agent.wandbKey",
-            "API-KEY",
-            "APIKey",
-            "apikeys",
-        ),
+        *("WANDB_KEY", "wandb_key", "agent.wandbKey", "API-KEY", "APIKey", "apikeys"),
         *(
             "auth",
             "oauth",
@@ -55,12 +48,7 @@ def test_values_are_hidden_by_name(name):
     ("name", "value"),
     [
         *(("seed", 7), ("key", "reward"), ("sort_key", "reward"), ("obs_keys", ["policy"])),
-        *(
-            ("num_tokens", 5),
-            ("monkey", "x"),
-            ("password", ""),
-            ("api_key", None),
-        ),
+        *(("num_tokens", 5), ("monkey", "x"), ("password", ""), ("api_key", None)),
         *(("repository", "ssh://git@host/x"), ("at", "http://host:80/a@b")),
         *(("token_dim", 64), ("num_tokens", 8), ("max_tokens", 4_000_000), ("tokenizer", "bpe")),
         *(("auth_hidden_size", 3), ("key_dim", 16), ("keyframe", "first"), ("keys", ["a", "b"])),

@@ -67,9 +67,6 @@ def steps(session, number):
         session.env.step(np.zeros((session.env.num_envs, 1)))
 
 
-# One process
-
-
 def test_hooks_are_called_in_the_order_of_the_run(run, stub):
     run(max_iterations=1, observers=["watcher"])
     assert stub.EVENTS == [
@@ -231,9 +228,6 @@ def test_a_drawn_seed_is_reported_and_differs_from_run_to_run(run, stub):
         assert f"seed: {stub.RECORDS[0].seed}" in (Path(result.run_dir) / "config.yaml").read_text()
     assert len(seeds) == 3
     assert all(0 <= seed < 2**31 for seed in seeds)
-
-
-# Several ranks
 
 
 def test_ranks_agree_on_a_drawn_seed_and_a_folder(ranks):
@@ -445,9 +439,6 @@ def test_the_group_is_closed_unless_there_was_an_error(ranks):
     assert [group.closed for group in groups] == [1, 1]
 
 
-# Checkpoints and seeds
-
-
 def single(body, tmp_path, *more) -> Session:
     plugins = {f"more {number}": plugin for number, plugin in enumerate(more)}
     alone = SingleProcess("cpu")
@@ -573,9 +564,6 @@ def test_ranks_whose_tasks_differ_are_refused_alike(ranks, monkeypatch, what):
     assert f"The environments of ranks differ: the {what} of rank 0 is " in str(first)
 
 
-# NaN and infinity
-
-
 def breaks(session, rank=1, value=np.nan):
     """Let a rank's environments return a number that is not finite from now on."""
     env = session.env.unwrapped
@@ -652,9 +640,6 @@ def test_skip_goes_on_with_zeros_and_says_so_once(ranks, stub, capsys):
     assert "Observations: 0 takes their place." in said
     assert "iteration 2" not in said
     assert stub.RECORDS[-2].values == {"nonfinite/observations": 5.0}
-
-
-# Models that are trained and not wrapped
 
 
 class Module:
@@ -735,9 +720,6 @@ def test_a_number_that_is_trained_beside_models_need_not_be_wrapped(ranks):
 def test_a_library_that_records_nothing_is_named_too(ranks):
     for each in ranks(lambda session: session.gradient_sync([np.zeros(1)]) and None):
         assert "trains 1 parameters on 2 ranks" in str(each)
-
-
-# Numbers of other plugins, and arrays
 
 
 def test_numbers_that_a_plugin_adds_join_the_iterations_metrics(ranks):

@@ -241,8 +241,7 @@ def test_a_task_that_imports_a_module_must_be_typed(begun, task):
     plant(begun, "task", task)
     for read in readers(begun).values():
         with pytest.raises(
-            UsageError,
-            match=r"imports a module.*add --trust; or give .*: --task \S+:Task-v0\.$",
+            UsageError, match=r"imports a module.*add --trust; or give .*: --task \S+:Task-v0\.$"
         ):
             read({})
     assert with_options_of_run({"resume": str(begun), "task": "Stub-v0"})[0]["task"] == "Stub-v0"

@@ -6,8 +6,6 @@ import math
 import os
 import shutil
 
-__all__ = ["KINDS", "changed", "put"]
-
 WRONG = [
     *(None, True, "", "x", "1.txt", "..", "a/b", "a" * 300, "\ud800", "\x1b[2J", "a\0b"),
     *(0, -1, 10**400, -(10**400), 2**63, 0.5, math.nan, math.inf, [], {}, [1], {"a": "b"}),

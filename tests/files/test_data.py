@@ -90,9 +90,6 @@ def test_what_a_peer_sends_runs_no_code(capsys):
     assert capsys.readouterr().out == ""
 
 
-# States
-
-
 def test_a_state_of_a_framework_that_is_not_installed_is_an_error():
     with pytest.raises(MalformedData, match="arrays of made up, and no installed backend"):
         unpack_state(dumps(tensor([1.0])), "cpu", {})

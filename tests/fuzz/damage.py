@@ -8,8 +8,6 @@ import math
 import random
 from typing import Any
 
-__all__ = ["damaged"]
-
 _WORDS = [
     *("", "x", "../../etc/passwd", "/dev/zero", "\x1b[31mred\x1b[0m", "\u202egnp", "a\nb", "\0"),
     *("${oc.env:HOME}", "${a}", "!!python/object/apply:os.system", "os:system", "NaN", "1e999"),

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["CELLS", "TRAINED", "Cell"]
-
 _SMALL: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("rl_games", "ppo"): {
         "params.config.horizon_length": 8,

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from cells import CELLS, Cell
 
-__all__ = ["page"]
-
 PAGE = """\
 # What was trained, put to use
 

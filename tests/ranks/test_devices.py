@@ -7,12 +7,7 @@ import signal
 
 import pytest
 
-from rltrain.ranks.devices import (
-    MAX_CPU_RANKS,
-    count_ranks,
-    restrict_gpus,
-    with_device,
-)
+from rltrain.ranks.devices import MAX_CPU_RANKS, count_ranks, restrict_gpus, with_device
 from rltrain.ranks.machine import available_cores
 from rltrain.ranks.signals import may_catch
 from rltrain.ranks.world import (

@@ -121,11 +121,7 @@ def ranks(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "words"),
-    [
-        ("sleeps", "sleeps"),
-        ("spins", "is busy"),
-        ("stops", "is stopped (SIGSTOP, or a debugger)"),
-    ],
+    [("sleeps", "sleeps"), ("spins", "is busy"), ("stops", "is stopped (SIGSTOP, or a debugger)")],
 )
 def test_the_rank_that_others_wait_for_is_named_and_ended(ranks, tmp_path, how, words):
     ranks.start("waits all_reduce(sum) [7]", how)

@@ -7,8 +7,6 @@ from claims_rl_games import RL_GAMES
 from claims_rsl_rl import RSL_RL
 from claims_skrl import SKRL
 
-__all__ = ["CLAIMS", "of_each_algorithm"]
-
 CLAIMS: tuple[Claim, ...] = (*RL_GAMES, *RSL_RL, *SKRL)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["JAX", "JaxClaim"]
-
 ROLLOUT = {
     "agent.rollouts": 16,
     "agent.learning_epochs": 3,

@@ -8,8 +8,6 @@ from typing import Any
 from claim import Claim
 from shard_envs import BESIDE, CAMERA, task
 
-__all__ = ["RL_GAMES"]
-
 SHORT = {
     "params.config.horizon_length": 16,
     "params.config.mini_epochs": 3,
@@ -150,10 +148,7 @@ RL_GAMES = (
         mini_batches=4,
     ),
     PPO(
-        features="images of bytes with a normalized vector",
-        task=BESIDE,
-        agent=FOUR,
-        mini_batches=4,
+        features="images of bytes with a normalized vector", task=BESIDE, agent=FOUR, mini_batches=4
     ),
     PPO(
         features="asymmetric critic (central_value_config) with its own normalizer",

@@ -7,8 +7,6 @@ import functools
 from claim import Claim
 from shard_envs import BESIDE, CAMERA, task
 
-__all__ = ["RSL_RL"]
-
 SHORT = {
     "num_steps_per_env": 16,
     "algorithm.num_learning_epochs": 3,
@@ -61,8 +59,7 @@ RSL_RL = (
     PPO(features="observation normalizers, adaptive learning rate", agent=SHORT),
     PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
     PPO(
-        features="compiled (`torch_compile_mode`)",
-        agent={**SHORT, "torch_compile_mode": "default"},
+        features="compiled (`torch_compile_mode`)", agent={**SHORT, "torch_compile_mode": "default"}
     ),
     PPO(
         features="fixed learning rate, entropy bonus, clipped values",
@@ -107,10 +104,7 @@ RSL_RL = (
         mini_batches=4,
     ),
     PPO(
-        features="images of bytes with a normalized vector",
-        task=BESIDE,
-        agent=FOUR,
-        mini_batches=4,
+        features="images of bytes with a normalized vector", task=BESIDE, agent=FOUR, mini_batches=4
     ),
     PPO(
         features="standard deviation from the observations, fixed learning rate",

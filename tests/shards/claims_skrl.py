@@ -9,8 +9,6 @@ from typing import Any
 from claim import Claim
 from shard_envs import BESIDE, CAMERA, task
 
-__all__ = ["SKRL"]
-
 SHORT = {
     "agent.rollouts": 16,
     "agent.learning_epochs": 3,

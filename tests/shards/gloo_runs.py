@@ -18,9 +18,6 @@ from watcher import Watcher
 from rltrain.plan.resolve import make_plan
 from rltrain.run.worker import make_session
 
-__all__ = ["gloo_run"]
-
-
 ON_CPU = {"device": "cpu"}
 TIMEOUT = 240
 """Seconds for all ranks."""

@@ -9,8 +9,6 @@ import numpy as np
 from claims_jax import JaxClaim
 from gymnasium import spaces
 
-__all__ = ["ACTIONS", "STEPS", "Partition", "Rollout"]
-
 STEPS = 16
 
 ACTIONS: dict[str, spaces.Space[Any]] = {

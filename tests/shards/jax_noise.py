@@ -10,8 +10,6 @@ import jax.numpy as jnp
 from skrl.models.jax import GaussianMixin
 from skrl.resources.noises.jax import Noise
 
-__all__ = ["by_rows", "of_ranks"]
-
 
 def by_rows(models: Mapping[str, Any]) -> None:
     """Let Gaussian policies draw noise that depends on a row's content, not on its position."""

@@ -27,8 +27,6 @@ from rltrain_devkit.as_one.alike import State
 from rltrain_skrl.declare.options import default_agent, in_jax
 from rltrain_skrl.run import bootstrap
 
-__all__ = ["PLACE", "JaxAgain", "Updated", "split_update", "whole_update"]
-
 PLACE = ["skrl:config.torch", "skrl:config.jax"]
 UPDATES = 2
 

@@ -7,17 +7,6 @@ from typing import Protocol
 
 from rltrain_devkit.as_one.alike import State, beyond, differences, is_exact
 
-__all__ = [
-    "AMPLIFIED",
-    "IN_FLOAT64",
-    "MULTIPLE",
-    "TOLERANCE",
-    "Reruns",
-    "Run",
-    "check_as_one",
-    "check_equal",
-]
-
 TOLERANCE = 1e-5
 IN_FLOAT64 = 1e-10
 """Of computations in float32 and in float64."""
@@ -61,10 +50,7 @@ def check_equal(split: Sequence[Run]) -> None:
 
 
 def check_as_one(
-    split: Sequence[Run],
-    whole: Run,
-    tolerance: float = TOLERANCE,
-    again: Reruns | None = None,
+    split: Sequence[Run], whole: Run, tolerance: float = TOLERANCE, again: Reruns | None = None
 ) -> None:
     """Check that ranks are equal, and equal the one rank after every iteration.
 

@@ -12,8 +12,6 @@ from allpairspy import AllPairs
 from claim import Claim
 from shard_envs import task
 
-__all__ = ["STEPS", "Change", "Clash", "Combination", "Table", "change", "pairs"]
-
 STEPS = 8
 """Of a rollout, in all tables."""
 

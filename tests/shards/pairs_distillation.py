@@ -11,8 +11,6 @@ from pairs import STEPS, Change, Clash, Table, change
 from pairs_rsl_rl import BASE, NO_CRITIC, RSL_RL, algorithm, boolean, distribution
 from shard_envs import BOTH
 
-__all__ = ["DISTILLATION"]
-
 TEACHER = dataclasses.replace(
     BASE,
     features="the teacher",
@@ -22,11 +20,7 @@ TEACHER = dataclasses.replace(
 STUDENT = dataclasses.replace(
     BASE,
     algorithm="distillation",
-    agent={
-        "num_steps_per_env": STEPS,
-        "student.hidden_dims": [16],
-        "teacher.hidden_dims": [16],
-    },
+    agent={"num_steps_per_env": STEPS, "student.hidden_dims": [16], "teacher.hidden_dims": [16]},
     teacher=TEACHER,
 )
 

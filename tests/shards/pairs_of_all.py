@@ -7,6 +7,4 @@ from pairs_rl_games import RL_GAMES
 from pairs_rsl_rl import RSL_RL
 from pairs_skrl import SKRL
 
-__all__ = ["TABLES"]
-
 TABLES = (*RL_GAMES, *RSL_RL, *DISTILLATION, *SKRL)

@@ -8,8 +8,6 @@ from claim import Claim
 from pairs import STEPS, Change, Clash, Table, change
 from shard_envs import BOTH
 
-__all__ = ["RL_GAMES"]
-
 LAYERS = {"mlp": {"units": [32], "activation": "elu", "initializer": {"name": "default"}}}
 CENTRAL = "+params.config.central_value_config"
 
@@ -58,12 +56,7 @@ def central(mini_batches: int = 1, network: Any = (), **options: Any) -> Change:
     return change({CENTRAL: options}, **cut)
 
 
-IMAGES = (
-    "images of floats",
-    "images of bytes",
-    BOTH,
-    "images with a vector",
-)
+IMAGES = ("images of floats", "images of bytes", BOTH, "images with a vector")
 GRU = {"rnn": {"name": "gru", "units": 8, "layers": 1}}
 AROUND = {"layer_norm": True, "concat_input": True, "concat_output": True}
 
@@ -82,12 +75,7 @@ COMMON: dict[str, dict[str, Change]] = {
         ),
     },
     "observations": {
-        name: change(observations=name)
-        for name in (
-            "vector",
-            "policy and critic",
-            *IMAGES,
-        )
+        name: change(observations=name) for name in ("vector", "policy and critic", *IMAGES)
     },
     "recurrent": {
         "no": change(),
@@ -168,8 +156,7 @@ CONTINUOUS: dict[str, dict[str, Change]] = {
         **COMMON["observations"],
         # Its own file has a critic beside the policy, in four mini-batches.
         BOTH: change(
-            {"params.config.central_value_config.minibatch_size_per_env": STEPS},
-            observations=BOTH,
+            {"params.config.central_value_config.minibatch_size_per_env": STEPS}, observations=BOTH
         ),
     },
     "actions": {
@@ -233,10 +220,7 @@ CLASHES = (
         {"learning rate": ("linear in frames",), "central value": ("linear learning rate",)},
         "its schedule depends on the last epoch",
     ),
-    Clash(
-        {"learning rate": ("adaptive to nothing",)},
-        "for which rl_games has no default",
-    ),
+    Clash({"learning rate": ("adaptive to nothing",)}, "for which rl_games has no default"),
     Clash(
         {"layers": ("layer_norm", "d2rl, layer_norm", "batch_norm"), "observations": IMAGES},
         "normalize by one rank's mini-batch",
@@ -276,10 +260,7 @@ REPLAYED: dict[str, dict[str, Change]] = {
             {"params.config.num_updates_per_step": 3, "params.config.batch_size": 2}, batch_size=2
         ),
     },
-    "replay buffer": {
-        "written over": change(),
-        "not full": config(replay_buffer_size=1000),
-    },
+    "replay buffer": {"written over": change(), "not full": config(replay_buffer_size=1000)},
     "warm-up": {"some frames": change(), "none": config(num_warmup_frames=0)},
     "normalize_input": boolean("normalize_input"),
     "learnable_temperature": boolean("learnable_temperature"),
@@ -298,10 +279,7 @@ REPLAYED: dict[str, dict[str, Change]] = {
         "d2rl": change({"+params.network.mlp.d2rl": True, "params.network.mlp.units": [16, 16]}),
         "layer_norm": network(normalization="layer_norm"),
     },
-    "separate networks": {
-        "yes": network(separate=True),
-        "no": network(separate=False),
-    },
+    "separate networks": {"yes": network(separate=True), "no": network(separate=False)},
     "env.clip_actions": CONTINUOUS["env.clip_actions"],
 }
 

@@ -9,8 +9,6 @@ from claims_rsl_rl import RND, recurrent
 from pairs import STEPS, Change, Clash, Table, change
 from shard_envs import BOTH
 
-__all__ = ["RSL_RL"]
-
 
 def algorithm(**options: Any) -> Change:
     """Return a change of options under `algorithm`."""
@@ -175,8 +173,7 @@ CLASHES = (
     ),
     # There the critic sees the state, with an MLPModel.
     Clash(
-        {"observations": (BOTH,), "recurrent": RECURRENT[:3]},
-        "MLPModel and RNNModel read vectors",
+        {"observations": (BOTH,), "recurrent": RECURRENT[:3]}, "MLPModel and RNNModel read vectors"
     ),
     Clash(
         {"observations": (BOTH,), "recurrent": RECURRENT[3:]},

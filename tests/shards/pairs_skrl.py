@@ -9,9 +9,6 @@ from claim import Claim
 from pairs import STEPS, Change, Clash, Table, change
 from shard_envs import BOTH
 
-__all__ = ["SKRL"]
-
-
 FREE = "without bounds"
 
 
@@ -28,10 +25,7 @@ def size(num_envs: int, mini_batches: int) -> Change:
 
 def scaler(name: str) -> dict[str, Change]:
     """Return the two values of a preprocessor."""
-    return {
-        "yes": agent(**{name: "RunningStandardScaler"}),
-        "no": agent(**{name: None}),
-    }
+    return {"yes": agent(**{name: "RunningStandardScaler"}), "no": agent(**{name: None})}
 
 
 def scheduler(name: str, **options: Any) -> Change:
@@ -117,7 +111,7 @@ CHOICES: dict[str, dict[str, Change]] = {
     "actions": {
         "discrete": change(actions="discrete"),
         "multi-discrete": change(actions="multi-discrete"),
-    },
+    }
 }
 
 BASE = Claim(
@@ -234,7 +228,7 @@ NOISES: dict[str, dict[str, Change]] = {
             }
         ),
         "none": agent(exploration_noise=None),
-    },
+    }
 }
 SMOOTH: dict[str, dict[str, Change]] = {
     "smooth_regularization_noise": {

@@ -9,8 +9,6 @@ from collections.abc import Sequence
 
 from helpers import free_port
 
-__all__ = ["run_processes"]
-
 
 def run_processes(words: Sequence[Sequence[object]], timeout: float) -> None:
     """Start a process for each rank, with these words after python, and wait for all.

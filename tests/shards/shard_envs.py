@@ -14,8 +14,6 @@ from gymnasium.vector.utils import batch_space
 
 from rltrain_gymnasium.batched import make_batched
 
-__all__ = ["ACTIONS", "BESIDE", "BOTH", "CAMERA", "OBSERVATIONS", "mirrored", "task"]
-
 CAMERA = "rltrain/CartPoleContinuousCamera-v1"
 BESIDE = "rltrain/CartPoleContinuousCameraAndMotion-v1"
 """Tasks that show images of bytes, the second beside a vector."""

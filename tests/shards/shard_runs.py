@@ -20,8 +20,6 @@ from rltrain_devkit.as_one.rounding import AllInFloat64, OffByRounding, in_float
 from rltrain_devkit.as_one.united import Rows, UnitedEnv, VirtualRanks
 from rltrain_gymnasium.batched import make_batched
 
-__all__ = ["RANK_LOCAL", "Again", "Environments", "options", "prepared", "split_run", "whole_run"]
-
 RANK_LOCAL = {"skrl": ["skrl:config.torch"]}
 """What a library has once in a process, and each fake rank must have of its own."""
 

@@ -12,8 +12,6 @@ from claims_jax import JAX
 from pairs_of_all import TABLES
 from refused import REFUSED
 
-__all__ = ["page"]
-
 PAGE = """\
 # Support matrix
 

@@ -14,8 +14,6 @@ from rltrain import hookimpl
 from rltrain.records import Scalars
 from rltrain_devkit.as_one.alike import is_compared
 
-__all__ = ["State", "Watcher"]
-
 State = dict[str, torch.Tensor]
 
 
