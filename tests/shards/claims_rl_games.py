@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
 from claim import Claim
@@ -15,6 +16,7 @@ SHORT = {
     "params.config.learning_rate": 3e-4,
 }
 FOUR = {**SHORT, "params.config.minibatch_size_per_env": 4}
+VALUE = "params.config.central_value_config"
 PPO = functools.partial(Claim, library="rl_games", algorithm="ppo", cut="environments")
 
 IMAGES = {
@@ -28,13 +30,9 @@ IMAGES = {
 
 
 def critic(**network: Any) -> dict[str, Any]:
-    """Return the options of an asymmetric critic.
-
-    Args:
-        **network: options of its network besides the layers.
-    """
+    """Return the options of an asymmetric critic, with these of its network."""
     return {
-        "+params.config.central_value_config": {
+        f"+{VALUE}": {
             "minibatch_size_per_env": 4,
             "mini_epochs": 3,
             "learning_rate": 3e-4,
@@ -59,143 +57,83 @@ def recurrent(kind: str) -> dict[str, Any]:
     }
 
 
+def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> Claim:
+    """Return the claim of PPO with 4 mini-batches."""
+    return PPO(features=features, agent={**FOUR, **(agent or {})}, mini_batches=4, **more)
+
+
+def config(**options: Any) -> dict[str, Any]:
+    """Return options under `params.config`."""
+    return {f"params.config.{name}": value for name, value in options.items()}
+
+
+DISCRETE = "rltrain/CartPole-v1"
+CRITIC = task("policy and critic")
+FLOATS = task("images of floats")
+STANDARD = config(schedule_type="standard")
+
 RL_GAMES = (
     PPO(features="observation and value normalizers, adaptive learning rate", agent=SHORT),
-    PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
+    four("4 mini-batches", on_gloo=True),
     PPO(
         features="compiled (`torch_compile`)", agent={**SHORT, "+params.config.torch_compile": True}
     ),
-    PPO(
-        features="advantages not normalized",
-        agent={**FOUR, "params.config.normalize_advantage": False},
-        mini_batches=4,
+    four("advantages not normalized", config(normalize_advantage=False)),
+    four(
+        "nothing is normalized",
+        config(normalize_advantage=False, normalize_input=False, normalize_value=False),
     ),
-    PPO(
-        features="nothing is normalized",
-        agent={
-            **FOUR,
-            "params.config.normalize_advantage": False,
-            "params.config.normalize_input": False,
-            "params.config.normalize_value": False,
-        },
-        mini_batches=4,
+    four("learning rate adapted once per mini-epoch (`standard`)", STANDARD),
+    four(
+        "linear learning rate and entropy coefficient",
+        config(lr_schedule="linear", entropy_coef=0.01, schedule_entropy=True),
     ),
-    PPO(
-        features="learning rate adapted once per mini-epoch (`standard`)",
-        agent={**FOUR, "params.config.schedule_type": "standard"},
-        mini_batches=4,
-    ),
-    PPO(
-        features="linear learning rate and entropy coefficient",
-        agent={
-            **FOUR,
-            "params.config.lr_schedule": "linear",
-            "params.config.entropy_coef": 0.01,
-            "params.config.schedule_entropy": True,
-        },
-        mini_batches=4,
-    ),
-    PPO(
-        features="learning rate linear in the frames of all ranks",
-        agent={
-            **FOUR,
-            "params.config.lr_schedule": "linear",
-            "params.config.max_epochs": -1,
-            "params.config.max_frames": 1024,  # 4 iterations of 2 ranks, 2 of 4.
-        },
+    four(
+        "learning rate linear in the frames of all ranks",
+        # 4 iterations of 2 ranks, 2 of 4.
+        config(lr_schedule="linear", max_epochs=-1, max_frames=1024),
         max_iterations=None,
-        mini_batches=4,
     ),
-    PPO(
-        features="separate networks, entropy bonus, weight decay, values not normalized",
-        agent={
-            **FOUR,
+    four(
+        "separate networks, entropy bonus, weight decay, values not normalized",
+        {
             "params.network.separate": True,
-            "params.config.entropy_coef": 0.01,
-            "params.config.weight_decay": 1e-4,
-            "params.config.truncate_grads": False,
-            "params.config.normalize_value": False,
+            **config(entropy_coef=0.01, weight_decay=1e-4, truncate_grads=False),
+            **config(normalize_value=False),
         },
-        mini_batches=4,
     ),
-    PPO(features="discrete actions", task="rltrain/CartPole-v1", agent=FOUR, mini_batches=4),
-    PPO(
-        features="discrete actions, learning rate adapted once per mini-epoch (`standard`)",
-        task="rltrain/CartPole-v1",
-        agent={**FOUR, "params.config.schedule_type": "standard"},
-        mini_batches=4,
+    four("discrete actions", task=DISCRETE),
+    four(
+        "discrete actions, learning rate adapted once per mini-epoch (`standard`)",
+        STANDARD,
+        task=DISCRETE,
     ),
-    PPO(
-        features="multi-discrete actions",
-        **task(actions="multi-discrete"),
-        agent=FOUR,
-        mini_batches=4,
-    ),
-    PPO(
-        features="images of floats, normalized by pixel",
-        agent={**FOUR, **IMAGES},
-        **task("images of floats"),
-        mini_batches=4,
-    ),
-    PPO(
-        features="images of bytes, the state for the critic",
+    four("multi-discrete actions", **task(actions="multi-discrete")),
+    four("images of floats, normalized by pixel", IMAGES, **FLOATS),
+    four(
+        "images of bytes, the state for the critic",
+        {f"{VALUE}.minibatch_size_per_env": 4, f"{VALUE}.mini_epochs": 3},
         task=CAMERA,
-        agent={
-            **FOUR,
-            "params.config.central_value_config.minibatch_size_per_env": 4,
-            "params.config.central_value_config.mini_epochs": 3,
-        },
-        mini_batches=4,
     ),
-    PPO(
-        features="images of bytes with a normalized vector", task=BESIDE, agent=FOUR, mini_batches=4
+    four("images of bytes with a normalized vector", task=BESIDE),
+    four("asymmetric critic (central_value_config) with its own normalizer", critic(), **CRITIC),
+    four("recurrent, asymmetric critic", {**critic(), **recurrent("lstm")}, **CRITIC),
+    four(
+        "recurrent, recurrent asymmetric critic",
+        {**critic(rnn={"name": "gru", "units": 16, "layers": 1}), **recurrent("lstm")},
+        **CRITIC,
     ),
-    PPO(
-        features="asymmetric critic (central_value_config) with its own normalizer",
-        agent={**FOUR, **critic()},
-        **task("policy and critic"),
-        mini_batches=4,
-    ),
-    PPO(
-        features="recurrent, asymmetric critic",
-        agent={**FOUR, **critic(), **recurrent("lstm")},
-        **task("policy and critic"),
-        mini_batches=4,
-    ),
-    PPO(
-        features="recurrent, recurrent asymmetric critic",
-        agent={
-            **FOUR,
-            **critic(rnn={"name": "gru", "units": 16, "layers": 1}),
-            **recurrent("lstm"),
-        },
-        **task("policy and critic"),
-        mini_batches=4,
-    ),
-    PPO(
-        features="recurrent, images of floats",
-        agent={**FOUR, **IMAGES, **recurrent("gru")},
-        **task("images of floats"),
-        mini_batches=4,
-    ),
-    PPO(features="recurrent, GRU", agent={**FOUR, **recurrent("gru")}, mini_batches=4),
-    PPO(features="recurrent, LSTM", agent={**FOUR, **recurrent("lstm")}, mini_batches=4),
-    PPO(
-        features="recurrent, discrete actions",
-        task="rltrain/CartPole-v1",
-        agent={**FOUR, **recurrent("gru")},
-        mini_batches=4,
-    ),
+    four("recurrent, images of floats", {**IMAGES, **recurrent("gru")}, **FLOATS),
+    four("recurrent, GRU", recurrent("gru")),
+    four("recurrent, LSTM", recurrent("lstm")),
+    four("recurrent, discrete actions", recurrent("gru"), task=DISCRETE),
     Claim(
         library="rl_games",
         algorithm="sac",
         features="observation normalizer, learned temperature, a replay buffer per rank",
         agent={
-            "params.config.num_steps_per_episode": 8,
-            "params.config.num_updates_per_step": 2,
-            "params.config.num_warmup_frames": 128,
-            "params.config.batch_size": 16,
-            "params.config.replay_buffer_size": 96,
+            **config(num_steps_per_episode=8, num_updates_per_step=2, num_warmup_frames=128),
+            **config(batch_size=16, replay_buffer_size=96),
         },
         scaled=("params.config.batch_size", "params.config.replay_buffer_size"),
         batch_size=16,

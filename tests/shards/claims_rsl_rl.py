@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
+from typing import Any
 
 from claim import Claim
 from shard_envs import BESIDE, CAMERA, task
@@ -43,6 +45,20 @@ IMAGES = {
     )
 }
 
+
+def symmetry(augments: bool, mirrors: bool) -> dict[str, object]:
+    """Return the options that declare the task symmetric."""
+    symmetric = {
+        "data_augmentation_func": "shard_envs:mirrored",
+        "use_data_augmentation": augments,
+        "use_mirror_loss": mirrors,
+        "mirror_loss_coeff": 0.5,
+    }
+    return {f"algorithm.symmetry_cfg.{key}": value for key, value in symmetric.items()}
+
+
+NORMALIZED = ("algorithm.rnd_cfg.state_normalization", "algorithm.rnd_cfg.reward_normalization")
+NOT_NORMALIZED = dict.fromkeys(NORMALIZED, False)
 RND = {
     "obs_groups.rnd_state": ["policy"],
     "algorithm.rnd_cfg.weight": 0.1,
@@ -50,14 +66,38 @@ RND = {
     "algorithm.rnd_cfg.predictor_hidden_dims": [16],
     "algorithm.rnd_cfg.target_hidden_dims": [16],
     "algorithm.rnd_cfg.activation": "elu",
-    "algorithm.rnd_cfg.state_normalization": True,
-    "algorithm.rnd_cfg.reward_normalization": True,
+    **dict.fromkeys(NORMALIZED, True),
     "algorithm.rnd_cfg.learning_rate": 1e-3,
 }
 
+
+def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> Claim:
+    """Return the claim of PPO with 4 mini-batches."""
+    return PPO(features=features, agent={**FOUR, **(agent or {})}, mini_batches=4, **more)
+
+
+def by_environments(features: str, agent: Mapping[str, Any], kind: str, **more: Any) -> Claim:
+    """Return the claim of PPO with recurrent models."""
+    agent = {**agent, **recurrent(kind, "actor", "critic")}
+    return PPO(features=features, agent=agent, cut="environments", **more)
+
+
+def student(features: str, agent: Mapping[str, Any] | None = None) -> Claim:
+    """Return the claim of a student."""
+    return Claim(
+        library="rsl_rl",
+        algorithm="distillation",
+        features=features,
+        agent={"num_steps_per_env": 16, "algorithm.gradient_length": 4, **(agent or {})},
+        teacher=PPO(features="the teacher", agent=SHORT),
+    )
+
+
+FLOATS = task("images of floats")
+
 RSL_RL = (
     PPO(features="observation normalizers, adaptive learning rate", agent=SHORT),
-    PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
+    four("4 mini-batches", on_gloo=True),
     PPO(
         features="compiled (`torch_compile_mode`)", agent={**SHORT, "torch_compile_mode": "default"}
     ),
@@ -70,93 +110,48 @@ RSL_RL = (
             "algorithm.use_clipped_value_loss": True,
         },
     ),
-    PPO(
-        features="advantages normalized per mini-batch",
-        agent={**FOUR, "algorithm.normalize_advantage_per_mini_batch": True},
-        mini_batches=4,
+    four(
+        "advantages normalized per mini-batch",
+        {"algorithm.normalize_advantage_per_mini_batch": True},
     ),
     PPO(
         features="random episode lengths at the start",
         agent={**SHORT, "init_at_random_ep_len": True},
     ),
-    PPO(
-        features="asymmetric critic (observation group `critic`)",
-        agent={**FOUR, "obs_groups.critic": ["critic"]},
+    four(
+        "asymmetric critic (observation group `critic`)",
+        {"obs_groups.critic": ["critic"]},
         **task("policy and critic"),
-        mini_batches=4,
     ),
-    PPO(
-        features="images of floats",
-        agent={**FOUR, **IMAGES},
-        **task("images of floats"),
-        mini_batches=4,
+    four("images of floats", IMAGES, **FLOATS),
+    four(
+        "images of floats, actor and critic with one encoder",
+        {**IMAGES, "algorithm.share_cnn_encoders": True},
+        **FLOATS,
     ),
-    PPO(
-        features="images of floats, actor and critic with one encoder",
-        agent={**FOUR, **IMAGES, "algorithm.share_cnn_encoders": True},
-        **task("images of floats"),
-        mini_batches=4,
-    ),
-    PPO(
-        features="images of bytes, the state for the critic",
-        task=CAMERA,
-        agent=FOUR,
-        mini_batches=4,
-    ),
-    PPO(
-        features="images of bytes with a normalized vector", task=BESIDE, agent=FOUR, mini_batches=4
-    ),
-    PPO(
-        features="standard deviation from the observations, fixed learning rate",
-        agent={
-            **FOUR,
+    four("images of bytes, the state for the critic", task=CAMERA),
+    four("images of bytes with a normalized vector", task=BESIDE),
+    four(
+        "standard deviation from the observations, fixed learning rate",
+        {
             "actor.distribution_cfg.class_name": "HeteroscedasticGaussianDistribution",
             # With the adaptive one, rsl_rl asks in the first mini-batch whether a divergence that
             # is 0 but for rounding is above 0.
             "algorithm.schedule": "fixed",
         },
-        mini_batches=4,
     ),
-    PPO(
-        features="recurrent, LSTM",
-        agent={**SHORT, **recurrent("lstm", "actor", "critic")},
-        cut="environments",
+    by_environments("recurrent, LSTM", SHORT, "lstm"),
+    by_environments("recurrent, GRU, 2 mini-batches", TWO, "gru", mini_batches=2),
+    four("symmetry: data augmentation and mirror loss", symmetry(True, True)),
+    four("random network distillation, states and rewards normalized", RND),
+    by_environments(
+        "random network distillation, recurrent", {**TWO, **RND}, "lstm", mini_batches=2
     ),
-    PPO(
-        features="recurrent, GRU, 2 mini-batches",
-        agent={**TWO, **recurrent("gru", "actor", "critic")},
-        mini_batches=2,
-        cut="environments",
-    ),
-    PPO(
-        features="symmetry: data augmentation and mirror loss",
-        agent={
-            **FOUR,
-            "algorithm.symmetry_cfg.data_augmentation_func": "shard_envs:mirrored",
-            "algorithm.symmetry_cfg.use_data_augmentation": True,
-            "algorithm.symmetry_cfg.use_mirror_loss": True,
-            "algorithm.symmetry_cfg.mirror_loss_coeff": 0.5,
-        },
-        mini_batches=4,
-    ),
-    PPO(
-        features="random network distillation, states and rewards normalized",
-        agent={**FOUR, **RND},
-        mini_batches=4,
-    ),
-    PPO(
-        features="random network distillation, recurrent",
-        agent={**TWO, **RND, **recurrent("lstm", "actor", "critic")},
-        mini_batches=2,
-        cut="environments",
-    ),
-    PPO(
-        features="random network distillation, nothing normalized, scheduled weight",
-        agent={
-            **FOUR,
+    four(
+        "random network distillation, nothing normalized, scheduled weight",
+        {
             **RND,
-            "algorithm.rnd_cfg.state_normalization": False,
-            "algorithm.rnd_cfg.reward_normalization": False,
+            **NOT_NORMALIZED,
             "algorithm.rnd_cfg.weight_schedule": {
                 "mode": "linear",
                 "final_value": 0.0,
@@ -164,24 +159,7 @@ RSL_RL = (
                 "final_step": 40,
             },
         },
-        mini_batches=4,
     ),
-    Claim(
-        library="rsl_rl",
-        algorithm="distillation",
-        features="MLP student, observation normalizers",
-        agent={"num_steps_per_env": 16, "algorithm.gradient_length": 4},
-        teacher=PPO(features="the teacher", agent=SHORT),
-    ),
-    Claim(
-        library="rsl_rl",
-        algorithm="distillation",
-        features="recurrent student",
-        agent={
-            "num_steps_per_env": 16,
-            "algorithm.gradient_length": 4,
-            **recurrent("gru", "student"),
-        },
-        teacher=PPO(features="the teacher", agent=SHORT),
-    ),
+    student("MLP student, observation normalizers"),
+    student("recurrent student", recurrent("gru", "student")),
 )

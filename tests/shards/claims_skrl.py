@@ -60,92 +60,61 @@ def with_replay(
     )
 
 
+def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> Claim:
+    """Return the claim of PPO with 4 mini-batches."""
+    return PPO(features=features, agent={**FOUR, **(agent or {})}, mini_batches=4, **more)
+
+
+DISCRETE = "rltrain/CartPole-v1"
+CRITIC = task("policy and critic")
+ENTROPY = {"agent.entropy_loss_scale": 0.01, "agent.value_clip": 0.2}
+
 SKRL = (
     PPO(features="observation and value normalizers, KLAdaptiveLR", agent=SHORT),
-    PPO(features="4 mini-batches", agent=FOUR, mini_batches=4, on_gloo=True),
-    PPO(
-        features="mini-batches sampled with replacement",
-        agent={**FOUR, "memory.replacement": True},
-        mini_batches=4,
-    ),
-    PPO(
-        features="entropy bonus, clipped values",
-        agent={**SHORT, "agent.entropy_loss_scale": 0.01, "agent.value_clip": 0.2},
-    ),
-    PPO(features="discrete actions", task="rltrain/CartPole-v1", agent=FOUR, mini_batches=4),
-    PPO(
-        features="multi-discrete actions",
-        **task(actions="multi-discrete"),
-        agent=FOUR,
-        mini_batches=4,
-    ),
-    PPO(
-        features="one network for policy and value",
-        agent={**FOUR, "models.separate": False},
-        mini_batches=4,
-    ),
-    PPO(
-        features="images of floats",
-        agent={**FOUR, "models.policy.network": IMAGES, "models.value.network": IMAGES},
+    four("4 mini-batches", on_gloo=True),
+    four("mini-batches sampled with replacement", {"memory.replacement": True}),
+    PPO(features="entropy bonus, clipped values", agent={**SHORT, **ENTROPY}),
+    four("discrete actions", task=DISCRETE),
+    four("multi-discrete actions", **task(actions="multi-discrete")),
+    four("one network for policy and value", {"models.separate": False}),
+    four(
+        "images of floats",
+        {"models.policy.network": IMAGES, "models.value.network": IMAGES},
         **task("images of floats"),
-        mini_batches=4,
     ),
-    PPO(
-        features="images of bytes, the state for the critic",
-        task=CAMERA,
-        agent=FOUR,
-        mini_batches=4,
-    ),
-    PPO(
-        features="images of bytes with a vector, one network for policy and value",
-        task=BESIDE,
-        agent=FOUR,
-        mini_batches=4,
-    ),
-    PPO(
-        features="multivariate Gaussian policy, rewards scaled, no bootstrap at time limits",
-        agent={
-            **FOUR,
+    four("images of bytes, the state for the critic", task=CAMERA),
+    four("images of bytes with a vector, one network for policy and value", task=BESIDE),
+    four(
+        "multivariate Gaussian policy, rewards scaled, no bootstrap at time limits",
+        {
             "models.policy.class": "MultivariateGaussianMixin",
             "agent.rewards_shaper_scale": 0.1,
             "agent.time_limit_bootstrap": False,
         },
-        mini_batches=4,
     ),
-    PPO(
-        features="asymmetric critic (observation group `critic`)",
-        agent={**FOUR, "models.value.network.0.input": "STATES"},
-        **task("policy and critic"),
-        mini_batches=4,
+    four(
+        "asymmetric critic (observation group `critic`)",
+        {"models.value.network.0.input": "STATES"},
+        **CRITIC,
     ),
-    PPO(
-        features="early stopping by the KL divergence (kl_threshold)",
-        agent={**FOUR, "agent.kl_threshold": 0.01, "agent.learning_rate": 1e-3},
-        mini_batches=4,
+    four(
+        "early stopping by the KL divergence (kl_threshold)",
+        {"agent.kl_threshold": 0.01, "agent.learning_rate": 1e-3},
     ),
-    Claim(
-        library="skrl",
-        algorithm="rpo",
-        features="4 mini-batches, normalizers, KLAdaptiveLR",
-        agent=FOUR,
-        mini_batches=4,
-    ),
+    four("4 mini-batches, normalizers, KLAdaptiveLR", algorithm="rpo"),
     A2C(features="normalizers"),
-    A2C(features="discrete actions", task="rltrain/CartPole-v1"),
+    A2C(features="discrete actions", task=DISCRETE),
     A2C(features="multi-discrete actions", **task(actions="multi-discrete")),
     with_replay("sac", "observation normalizer, learned entropy coefficient", on_gloo=True),
     with_replay("sac", "batches without replacement", {"memory.replacement": False}),
     with_replay(
         "sac",
         "asymmetric critics (observation group `critic`)",
-        {
-            f"models.{critic}.network.0.input": "concatenate([STATES, ACTIONS])"
-            for critic in CRITICS
-        },
-        **task("policy and critic"),
+        {f"models.{name}.network.0.input": "concatenate([STATES, ACTIONS])" for name in CRITICS},
+        **CRITIC,
     ),
     with_replay("td3", "observation normalizer, exploration and smoothing noise, delayed policy"),
     with_replay("ddpg", "observation normalizer, exploration noise"),
-    with_replay("dqn", "discrete actions, exploration", task="rltrain/CartPole-v1"),
-    with_replay("ddqn", "discrete actions, exploration", task="rltrain/CartPole-v1"),
+    with_replay("dqn", "discrete actions, exploration", task=DISCRETE),
+    with_replay("ddqn", "discrete actions, exploration", task=DISCRETE),
 )

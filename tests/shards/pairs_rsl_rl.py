@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from claim import Claim
-from claims_rsl_rl import RND, recurrent
+from claims_rsl_rl import NOT_NORMALIZED, RND, recurrent, symmetry
 from pairs import STEPS, Change, Clash, Table, change
 from shard_envs import BOTH
 
@@ -33,18 +33,6 @@ def distribution(
     given = {"class_name": f"{name}Distribution", **options}
     agent = {f"{model}.distribution_cfg.{key}": value for key, value in given.items()}
     return change(agent, by_rounding)
-
-
-def symmetry(augments: bool, mirrors: bool) -> Change:
-    """Return a change that declares the task symmetric."""
-    return algorithm(
-        **{
-            "symmetry_cfg.data_augmentation_func": "shard_envs:mirrored",
-            "symmetry_cfg.use_data_augmentation": augments,
-            "symmetry_cfg.use_mirror_loss": mirrors,
-            "symmetry_cfg.mirror_loss_coeff": 0.5,
-        }
-    )
 
 
 def boolean(key: str) -> dict[str, Change]:
@@ -111,20 +99,14 @@ OPTIONS: dict[str, dict[str, Change]] = {
     "max_grad_norm": {"1": algorithm(max_grad_norm=1.0), "0.1": algorithm(max_grad_norm=0.1)},
     "symmetry": {
         "none": change(),
-        "augmented": symmetry(True, False),
-        "mirror loss": symmetry(False, True),
-        "both": symmetry(True, True),
+        "augmented": change(symmetry(True, False)),
+        "mirror loss": change(symmetry(False, True)),
+        "both": change(symmetry(True, True)),
     },
     "rnd": {
         "none": change(),
         "normalized": change(RND),
-        "plain": change(
-            {
-                **RND,
-                "algorithm.rnd_cfg.state_normalization": False,
-                "algorithm.rnd_cfg.reward_normalization": False,
-            }
-        ),
+        "plain": change({**RND, **NOT_NORMALIZED}),
     },
     "one encoder": boolean("algorithm.share_cnn_encoders"),
     "use_mixed_precision": {

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Refused:
     """One combination that a run refuses to start with."""
 
@@ -28,153 +28,98 @@ class Refused:
         return f"{self.library} {self.algorithm}: {self.features}"
 
 
+CART = {"task": "rltrain/CartPole-v1"}
+ONE_AGENT = "it trains several agents, and suites have tasks with one"
+OF_SKRL = {
+    "TRPO": "every rank would take a different step",
+    "AMP": "it learns from reference motions, which skrl asks the task for",
+    "IPPO": ONE_AGENT,
+    "MAPPO": ONE_AGENT,
+    "CEM": "it chooses among the episodes of one rank's rollout",
+}
+IN_CONTINUOUS = "RPO, SAC, TD3 and DDPG act in continuous action spaces"
+
 REFUSED = (
+    Refused("rsl_rl", "ppo", "discrete actions", "rsl_rl has no categorical distribution", **CART),
     Refused(
-        library="rsl_rl",
-        algorithm="ppo",
-        features="discrete actions",
-        task="rltrain/CartPole-v1",
-        reason="rsl_rl has no categorical distribution",
+        *("rsl_rl", "ppo", "batch normalization of images"),
+        "cnn_cfg.norm=batch normalizes by one rank's mini-batch",
+        {"+actor.cnn_cfg": {"norm": "batch"}},
     ),
     Refused(
-        library="rsl_rl",
-        algorithm="ppo",
-        features="batch normalization of images",
-        agent={"+actor.cnn_cfg": {"norm": "batch"}},
-        reason="cnn_cfg.norm=batch normalizes by one rank's mini-batch",
+        *("rsl_rl", "ppo", "a custom algorithm"),
+        "it has none of the class that algorithm.class_name names",
+        {"algorithm.class_name": "my_package.MyPPO"},
+    ),
+    Refused("rsl_rl", "distillation", "no teacher", "A student learns from a trained teacher"),
+    Refused(
+        *("rl_games", "ppo", "normalize_rms_advantage", "rl_games fails on it with a TypeError"),
+        {"+params.config.normalize_rms_advantage": True},
     ),
     Refused(
-        library="rsl_rl",
-        algorithm="ppo",
-        features="a custom algorithm",
-        agent={"algorithm.class_name": "my_package.MyPPO"},
-        reason="it has none of the class that algorithm.class_name names",
+        *("rl_games", "ppo", "self-play", "self-play swaps opponents by rank 0's results alone"),
+        {"+params.config.self_play_config": {"update_score": 1}},
     ),
     Refused(
-        library="rsl_rl",
-        algorithm="distillation",
-        features="no teacher",
-        reason="A student learns from a trained teacher",
+        *("rl_games", "ppo", "population-based training"),
+        "rl_games trains a population as separate jobs",
+        {"+params.config.population_based_training": True},
     ),
     Refused(
-        library="rl_games",
-        algorithm="ppo",
-        features="normalize_rms_advantage",
-        agent={"+params.config.normalize_rms_advantage": True},
-        reason="rl_games fails on it with a TypeError",
+        *("rl_games", "ppo"),
+        "adaptive learning rate, schedule_type other than legacy and standard",
+        "with any other word, its learning rate never changes",
+        {"params.config.schedule_type": "standard_epoch"},
     ),
     Refused(
-        library="rl_games",
-        algorithm="ppo",
-        features="self-play",
-        agent={"+params.config.self_play_config": {"update_score": 1}},
-        reason="self-play swaps opponents by rank 0's results alone",
+        *("rl_games", "ppo", "recurrent asymmetric critic, feedforward actor"),
+        "rl_games keeps the critic's recurrent states only where the actor has some",
+        {"+params.config.central_value_config": {"network": {"rnn": {"name": "gru"}}}},
     ),
     Refused(
-        library="rl_games",
-        algorithm="ppo",
-        features="population-based training",
-        agent={"+params.config.population_based_training": True},
-        reason="rl_games trains a population as separate jobs",
+        *("rl_games", "ppo", "action masks", "rltrain's environments give no masks"),
+        {"+params.config.use_action_masks": True},
     ),
     Refused(
-        library="rl_games",
-        algorithm="ppo",
-        features="adaptive learning rate, schedule_type other than legacy and standard",
-        agent={"params.config.schedule_type": "standard_epoch"},
-        reason="with any other word, its learning rate never changes",
+        *("rl_games", "sac", "d2rl layers", "rl_games' SAC cannot build such a network"),
+        {"+params.network.mlp.d2rl": True},
     ),
     Refused(
-        library="rl_games",
-        algorithm="ppo",
-        features="recurrent asymmetric critic, feedforward actor",
-        agent={"+params.config.central_value_config": {"network": {"rnn": {"name": "gru"}}}},
-        reason="rl_games keeps the critic's recurrent states only where the actor has some",
+        *("rl_games", "sac", "one network for actor and critic"),
+        "rl_games' SAC then has no critic",
+        {"params.network.separate": False},
     ),
     Refused(
-        library="rl_games",
-        algorithm="ppo",
-        features="action masks",
-        agent={"+params.config.use_action_masks": True},
-        reason="rltrain's environments give no masks",
+        *("rl_games", "sac", "discrete actions"),
+        "the agent options and the task speak of different kinds of actions",
+        **CART,
     ),
     Refused(
-        library="rl_games",
-        algorithm="sac",
-        features="d2rl layers",
-        agent={"+params.network.mlp.d2rl": True},
-        reason="rl_games' SAC cannot build such a network",
+        *("skrl", "ppo", "recurrent"),
+        "supports neither recurrent models nor the agents that train them",
+        {"agent.class": "PPO_RNN"},
     ),
     Refused(
-        library="rl_games",
-        algorithm="sac",
-        features="one network for actor and critic",
-        agent={"params.network.separate": False},
-        reason="rl_games' SAC then has no critic",
-    ),
-    Refused(
-        library="rl_games",
-        algorithm="sac",
-        features="discrete actions",
-        task="rltrain/CartPole-v1",
-        reason="the agent options and the task speak of different kinds of actions",
-    ),
-    Refused(
-        library="skrl",
-        algorithm="ppo",
-        features="recurrent",
-        agent={"agent.class": "PPO_RNN"},
-        reason="supports neither recurrent models nor the agents that train them",
-    ),
-    Refused(
-        library="skrl",
-        algorithm="ppo",
-        features="memory of a different size than the rollout",
-        agent={"memory.memory_size": 7},
-        reason="skrl would learn from rows of older rollouts",
+        *("skrl", "ppo", "memory of a different size than the rollout"),
+        "skrl would learn from rows of older rollouts",
+        {"memory.memory_size": 7},
     ),
     *(
-        Refused(
-            library="skrl",
-            algorithm=name.lower(),
-            base="ppo",
-            features="any",
-            agent={"agent.class": name},
-            reason=reason,
-        )
-        for name, reason in {
-            "TRPO": "every rank would take a different step",
-            "AMP": "it learns from reference motions, which skrl asks the task for",
-            "IPPO": "it trains several agents, and suites have tasks with one",
-            "MAPPO": "it trains several agents, and suites have tasks with one",
-            "CEM": "it chooses among the episodes of one rank's rollout",
-        }.items()
+        Refused("skrl", name.lower(), "any", reason, {"agent.class": name}, base="ppo")
+        for name, reason in OF_SKRL.items()
     ),
     *(
-        Refused(
-            library="skrl",
-            algorithm=algorithm,
-            features="discrete actions",
-            task="rltrain/CartPole-v1",
-            reason="RPO, SAC, TD3 and DDPG act in continuous action spaces",
-        )
-        for algorithm in ("rpo", "sac", "td3", "ddpg")
+        Refused("skrl", name, "discrete actions", IN_CONTINUOUS, **CART)
+        for name in ("rpo", "sac", "td3", "ddpg")
     ),
     Refused(
-        library="skrl",
-        algorithm="ppo",
-        features="multivariate Gaussian policy with jax",
+        *("skrl", "ppo", "multivariate Gaussian policy with jax"),
+        "skrl has this policy for torch only",
+        {"models.policy.class": "MultivariateGaussianMixin"},
         framework="jax",
-        agent={"models.policy.class": "MultivariateGaussianMixin"},
-        reason="skrl has this policy for torch only",
     ),
     *(
-        Refused(
-            library="skrl",
-            algorithm=algorithm,
-            features="continuous actions",
-            reason="DQN and DDQN in discrete ones",
-        )
-        for algorithm in ("dqn", "ddqn")
+        Refused("skrl", name, "continuous actions", "DQN and DDQN in discrete ones")
+        for name in ("dqn", "ddqn")
     ),
 )
