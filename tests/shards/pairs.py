@@ -36,15 +36,35 @@ class Change:
 def change(
     agent: Mapping[str, Any] | None = None, by_rounding: bool = False, **fields: Any
 ) -> Change:
-    """Return a change of a claim.
+    """Return a change of a claim: of its options, and of other fields of `Claim`.
 
-    Args:
-        agent: overrides of the library's options, by dotted key.
-        by_rounding: see `Change`.
-        **fields: other fields of `Claim`; `observations` and `actions`, by their names in
-            `shard_envs`.
+    `observations` and `actions` are named as in `shard_envs`.
     """
     return Change(agent or {}, fields, by_rounding)
+
+
+def choices(prefix: str, **options: tuple[Any, ...]) -> dict[str, dict[str, Change]]:
+    """Return options below a key, each with its values, which are named by themselves."""
+    return {
+        name: {_name(value): change({f"{prefix}{name}": value}) for value in values}
+        for name, values in options.items()
+    }
+
+
+def _name(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if isinstance(value, str) else f"{value:g}"
+
+
+def shown(*observations: str) -> dict[str, dict[str, Change]]:
+    """Return what the task may show."""
+    return {"observations": {name: change(observations=name) for name in observations}}
+
+
+def taken(*actions: str) -> dict[str, dict[str, Change]]:
+    """Return what the task may take."""
+    return {"actions": {name: change(actions=name) for name in actions}}
 
 
 @dataclass(frozen=True)
@@ -202,10 +222,7 @@ class Table:
     ) -> Values:
         """Return values of all options, with these among them, without clashes but one.
 
-        Args:
-            values: of some options.
-            met: pairs that need not meet again.
-            but: the clash that is allowed.
+        Pairs that have met need not meet again.
         """
         made = dict(values)
 

@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from claim import Claim
-from pairs import STEPS, Change, Clash, Table, change
+from claims_skrl import with_replay
+from pairs import STEPS, Change, Clash, Table, change, choices, shown, taken
 from shard_envs import BOTH
 
 FREE = "without bounds"
@@ -23,9 +24,11 @@ def size(num_envs: int, mini_batches: int) -> Change:
     return change(cut.agent, num_envs=num_envs, mini_batches=mini_batches)
 
 
-def scaler(name: str) -> dict[str, Change]:
-    """Return the two values of a preprocessor."""
-    return {"yes": agent(**{name: "RunningStandardScaler"}), "no": agent(**{name: None})}
+def scalers(*of: str) -> dict[str, dict[str, Change]]:
+    """Return preprocessors, each with its two values."""
+    names = [f"{each}_preprocessor" for each in of]
+    scaled = "RunningStandardScaler"
+    return {n: {"yes": agent(**{n: scaled}), "no": agent(**{n: None})} for n in names}
 
 
 def scheduler(name: str, **options: Any) -> Change:
@@ -41,6 +44,7 @@ def of_states(*models: str, actions: bool = False) -> Change:
     return change({f"models.{model}.network": network for model in models})
 
 
+REPLACED = change({"memory.replacement": True})
 OTHERS = ("vector", "images of floats", "images of bytes", "images with a vector")
 
 COMMON: dict[str, dict[str, Change]] = {
@@ -51,53 +55,38 @@ COMMON: dict[str, dict[str, Change]] = {
         f"1, {STEPS}": size(1, STEPS),
         "2, 3": size(2, 3),
     },
-    "observations": {
-        name: change(observations=name)
-        for name in ("vector", "policy and critic", BOTH, *OTHERS[1:])
-    },
+    **shown("vector", "policy and critic", BOTH, *OTHERS[1:]),
     "critic sees": {"observations": change(), "states": of_states("value")},
     "models": {
         "separate": change({"models.separate": True}),
         "shared": change({"models.separate": False}),
     },
-    "observation_preprocessor": scaler("observation_preprocessor"),
-    "state_preprocessor": scaler("state_preprocessor"),
-    "value_preprocessor": scaler("value_preprocessor"),
+    **scalers("observation", "state", "value"),
     "learning rate": {
         "constant": agent(learning_rate_scheduler=None, learning_rate_scheduler_kwargs=None),
         "KLAdaptiveLR": scheduler("KLAdaptiveLR", kl_threshold=0.008),
         "StepLR": scheduler("torch.optim.lr_scheduler.StepLR", step_size=1, gamma=0.5),
     },
-    "grad_norm_clip": {"1": agent(grad_norm_clip=1.0), "0": agent(grad_norm_clip=0)},
-    "entropy_loss_scale": {
-        "0": agent(entropy_loss_scale=0.0),
-        "0.01": agent(entropy_loss_scale=0.01),
-    },
+    **choices("agent.", grad_norm_clip=(1.0, 0), entropy_loss_scale=(0.0, 0.01)),
     "rewards_shaper_scale": {"1": change(), "0.1": agent(rewards_shaper_scale=0.1)},
-    "time_limit_bootstrap": {
-        "yes": agent(time_limit_bootstrap=True),
-        "no": agent(time_limit_bootstrap=False),
-    },
-    "memory": {
-        "of the rollout": change(),
-        "with replacement": change({"memory.replacement": True}),
-    },
+    **choices("agent.", time_limit_bootstrap=(True, False)),
+    "memory": {"of the rollout": change(), "with replacement": REPLACED},
 }
 
 CLIPPED: dict[str, dict[str, Change]] = {
     "ratio_clip": {"0.2": change(), "0.02": agent(ratio_clip=0.02)},
-    "value_clip": {"0": agent(value_clip=0.0), "0.2": agent(value_clip=0.2)},
-    "value_loss_scale": {"1": agent(value_loss_scale=1.0), "2.5": agent(value_loss_scale=2.5)},
-    "kl_threshold": {"0": agent(kl_threshold=0.0), "0.01": agent(kl_threshold=0.01)},
+    **choices(
+        "agent.", value_clip=(0.0, 0.2), value_loss_scale=(1.0, 2.5), kl_threshold=(0.0, 0.01)
+    ),
 }
 
 CONTINUOUS: dict[str, dict[str, Change]] = {
-    "actions": {
-        name: change(actions=name) for name in ("continuous", "of other bounds", "without bounds")
-    },
+    **taken("continuous", "of other bounds", FREE),
     "policy": {
-        "GaussianMixin": change({"models.policy.class": "GaussianMixin"}),
-        "MultivariateGaussianMixin": change({"models.policy.class": "MultivariateGaussianMixin"}),
+        **{
+            name: change({"models.policy.class": name})
+            for name in ("GaussianMixin", "MultivariateGaussianMixin")
+        },
         "its actions clipped": change({"+models.policy.clip_actions": True}),
         "its means clipped": change({"+models.policy.clip_mean_actions": True}),
         "its deviation not clipped, fixed": change(
@@ -107,12 +96,7 @@ CONTINUOUS: dict[str, dict[str, Change]] = {
     },
 }
 
-CHOICES: dict[str, dict[str, Change]] = {
-    "actions": {
-        "discrete": change(actions="discrete"),
-        "multi-discrete": change(actions="multi-discrete"),
-    }
-}
+CHOICES = taken("discrete", "multi-discrete")
 
 BASE = Claim(
     library="skrl",
@@ -126,26 +110,23 @@ WITH_NOISE = {
     "policy": {
         name: CONTINUOUS["policy"][name] for name in ("GaussianMixin", "its actions clipped")
     },
-    "alpha": {"0.1": agent(alpha=0.1), "0": agent(alpha=0.0)},
+    **choices("agent.", alpha=(0.1, 0.0)),
 }
 A2C = dataclasses.replace(BASE, algorithm="a2c", agent={"agent.rollouts": STEPS})
 
 CLASHES = (
-    Clash(
-        {
-            "observations": (BOTH,),
-            "actions": ("of other bounds", "without bounds", "multi-discrete"),
-        },
-        "",
-    ),
-    Clash(
-        {"observations": OTHERS, "critic sees": ("states",)},
-        "this task has no observation group `critic`",
-        once_made=True,
+    Clash({"observations": (BOTH,), "actions": ("of other bounds", FREE, "multi-discrete")}, ""),
+    *(
+        Clash(
+            {"observations": OTHERS, sees: ("states",)},
+            "this task has no observation group `critic`",
+            once_made=True,
+        )
+        for sees in ("critic sees", "critics see")
     ),
     Clash({"learning rate": ("StepLR",)}, "has no such scheduler. It has KLAdaptiveLR"),
     Clash(
-        {"policy": ("its actions clipped", "its means clipped"), "actions": ("without bounds",)},
+        {"policy": ("its actions clipped", "its means clipped"), "actions": (FREE,)},
         "this task's actions have no bounds to clip to",
         once_made=True,
     ),
@@ -156,26 +137,12 @@ CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
 
 def replayed(algorithm: str) -> Claim:
     """Return the initial claim of an algorithm with a replay buffer."""
-    return Claim(
-        library="skrl",
-        algorithm=algorithm,
-        features="",
-        agent={
-            "agent.batch_size": 16,
-            "agent.gradient_steps": 2,
-            "agent.random_timesteps": 4,
-            "agent.learning_starts": 6,
-            "agent.experiment.write_interval": 8,
-            "memory.memory_size": 12,
-        },
-        scaled=("agent.batch_size",),
-        batch_size=16,
-    )
+    return with_replay(algorithm, "")
 
 
 REPLAYED: dict[str, dict[str, Change]] = {
     "environments": {"8": change(), "1": change(num_envs=1)},
-    "observations": {name: change(observations=name) for name in ("vector", "policy and critic")},
+    **shown("vector", "policy and critic"),
     "updates and rows of each": {
         "2, 16": change(),
         "1, 16": agent(gradient_steps=1),
@@ -192,8 +159,7 @@ REPLAYED: dict[str, dict[str, Change]] = {
         "by the policy": agent(random_timesteps=0),
         "learning at once": agent(random_timesteps=0, learning_starts=0),
     },
-    "observation_preprocessor": scaler("observation_preprocessor"),
-    "state_preprocessor": scaler("state_preprocessor"),
+    **scalers("observation", "state"),
     "polyak": {"0.005": change(), "1": agent(polyak=1.0)},
     "rewards_shaper_scale": COMMON["rewards_shaper_scale"],
 }
@@ -204,28 +170,27 @@ def acting(*critics: str) -> dict[str, dict[str, Change]]:
     return {
         "actions": CONTINUOUS["actions"],
         "critics see": {"observations": change(), "states": of_states(*critics, actions=True)},
-        "grad_norm_clip": {"0": agent(grad_norm_clip=0), "0.1": agent(grad_norm_clip=0.1)},
+        **choices("agent.", grad_norm_clip=(0, 0.1)),
     }
 
 
 ENTROPY: dict[str, dict[str, Change]] = {
-    "learn_entropy": {"yes": agent(learn_entropy=True), "no": agent(learn_entropy=False)},
+    **choices("agent.", learn_entropy=(True, False)),
     "target_entropy": {"of the actions": change(), "-0.5": agent(target_entropy=-0.5)},
     "policy": {
         "as it is": change(),
         "its actions clipped": change({"+models.policy.clip_actions": True}),
     },
 }
+ORNSTEIN_UHLENBECK = {
+    f"+agent.exploration_noise_kwargs.{name}": value
+    for name, value in {"theta": 0.1, "sigma": 0.2, "base_scale": 1.0}.items()
+}
 NOISES: dict[str, dict[str, Change]] = {
     "exploration_noise": {
         "GaussianNoise": change(),
         "OrnsteinUhlenbeckNoise": change(
-            {
-                "agent.exploration_noise": "OrnsteinUhlenbeckNoise",
-                "+agent.exploration_noise_kwargs.theta": 0.1,
-                "+agent.exploration_noise_kwargs.sigma": 0.2,
-                "+agent.exploration_noise_kwargs.base_scale": 1.0,
-            }
+            {"agent.exploration_noise": "OrnsteinUhlenbeckNoise", **ORNSTEIN_UHLENBECK}
         ),
         "none": agent(exploration_noise=None),
     }
@@ -235,21 +200,16 @@ SMOOTH: dict[str, dict[str, Change]] = {
         "GaussianNoise": change(),
         "none": agent(smooth_regularization_noise=None),
     },
-    "policy_delay": {"2": agent(policy_delay=2), "1": agent(policy_delay=1)},
+    **choices("agent.", policy_delay=(2, 1)),
 }
 DQN: dict[str, dict[str, Change]] = {
-    "actions": {"discrete": change(actions="discrete")},
+    **taken("discrete"),
     "update_interval": {"1": change(), "3": agent(update_interval=3)},
     "target_update_interval": {"1": change(), "5": agent(target_update_interval=5)},
     "exploration_scheduler": {"falling": change(), "none": agent(exploration_scheduler=None)},
 }
 CLASHES = (
     *CLASHES,
-    Clash(
-        {"observations": OTHERS, "critics see": ("states",)},
-        "this task has no observation group `critic`",
-        once_made=True,
-    ),
     Clash({"exploration_scheduler": ("none",)}, "skrl compares with what it gives in every step"),
     Clash({"replay buffer": ("without a size",)}, "memory_size=-1 stands for a rollout"),
     *(
