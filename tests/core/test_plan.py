@@ -19,6 +19,12 @@ from rltrain.storage.run_folder import create_run_folder
 from rltrain.types import ArrayInfo, TaskInfo, World
 
 TORCHRUN = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+OF_THREE = {"RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
+DISTRIBUTED = {"distributed": True}
+RANKS = {"distributed": True, "nproc_per_node": 2}
+SHARING = {"backend": "stub_shared", "device": "cuda"}
+OWN = {"backend": "stub_gpu", "distributed": True}
+SCHEDULED = {"launcher": "scheduler", "nnodes": 2}
 
 
 @pytest.fixture
@@ -39,15 +45,104 @@ def config(plan):
 
 @pytest.fixture
 def refused(plan):
-    def refuse(environ=None, **options) -> str:
-        return refusal(plan, environ, **options)
-
-    return refuse
+    return lambda environ=None, **options: refusal(plan, environ, **options)
 
 
 @pytest.fixture
 def two_gpus(monkeypatch):
     monkeypatch.setenv("STUB_GPUS", "2")
+
+
+REFUSED = [
+    # Where no GPU is visible.
+    (0, {"backend": "stub_gpu"}, "--backend stub_gpu: needs a GPU, and no GPU is visible"),
+    (0, {"device": "cuda"}, "--device cuda: needs a GPU, and no GPU is visible"),
+    (0, {"gpu_ids": 0}, "--gpu-ids 0: there is no GPU 0: no GPU is visible"),
+    (0, {"gpu_ids": "all"}, "--gpu-ids all: no GPU is visible"),
+    (0, {"gpu_ids": [0, 1]}, "--gpu-ids 0 1: there is no GPU 0"),
+    (0, {"device": "tpu"}, "No backend: does not run numpy on tpu. Installed: "),
+    (0, {"backend": "stub", "device": "cuda"}, "--backend stub: does not run numpy on cuda"),
+    (0, {**DISTRIBUTED, "nproc_per_node": "gpu"}, "--nproc-per-node gpu: the run is on"),
+    (0, {**SHARING, **RANKS}, "--device cuda: needs a GPU, and no GPU is visible"),
+    (0, {**SHARING, **RANKS}, "On the CPU: --device cpu."),
+    (2, {"device": "cuda:2"}, "--device cuda:2: 2 are visible, from 0."),
+    (2, {"device": "cuda:x"}, "--device cuda:x"),
+    (2, {"gpu_ids": [1, 2]}, "there is no GPU 2: 2 GPUs are visible"),
+    (2, {**RANKS, "nproc_per_node": 3}, "--nproc-per-node 3: only 2 GPU"),
+    (2, {**RANKS, "nproc_per_node": 3}, "To debug ranks that share GPUs: --backend stub_gpu or"),
+    (2, {**RANKS, "gpu_ids": 1}, "only 1 GPU"),
+    (2, {"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed"),
+    (2, {**DISTRIBUTED, "device": "cuda:1"}, "--device cuda:1"),
+    *(
+        (2, {**DISTRIBUTED, **cpu, "gpu_ids": gpu}, "--gpu-ids: the run is on the CPU")
+        for cpu in ({"device": "cpu"}, {"backend": "stub"})
+        for gpu in ([0, 1], "all")
+    ),
+    # What a launcher of nodes cannot start.
+    (0, SCHEDULED, "--launcher scheduler: say how many ranks each node has: --nproc-per-node"),
+    (0, {**SCHEDULED, "nproc_per_node": "gpu"}, "say how many ranks each node has"),
+    (
+        *(0, {**SCHEDULED, "nproc_per_node": 2, "node_rank": 1}),
+        "--node-rank 1: the launcher scheduler does not",
+    ),
+    (
+        *(0, {**SCHEDULED, "nproc_per_node": 2, "gpu_ids": "all"}),
+        "--gpu-ids: the launcher scheduler starts",
+    ),
+    (
+        *(0, {**SCHEDULED, "nproc_per_node": 2, "device": "cuda:1"}),
+        "--device cuda:1: each rank of a distributed",
+    ),
+    # Several ranks.
+    (0, {"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed."),
+    (0, {"nnodes": 2}, "--nnodes 2: add --distributed."),
+    (0, {**DISTRIBUTED, "node_rank": 1}, "--node-rank 1: must be below --nnodes 1."),
+    *(
+        (0, {**DISTRIBUTED, "nnodes": value}, f"--nnodes {value}: must be")
+        for value in ("1:4", "1:", 0, "many")
+    ),
+    (0, {"max_restarts": 1}, "--max-restarts: no ranks are started here. Add --distributed."),
+    (0, {"num_envs": 4, "total_envs": 6}, "Give one of the two"),
+    *(
+        (0, {"backend": "stub", **options}, "agent.learn.batch 4: does not divide a rank's batch")
+        for options in ({"num_envs": 13}, {**RANKS, "total_envs": 26})
+    ),
+    (
+        *(0, {"scale_minibatches": True, "agent": {"+learn.batch": None}}),
+        "--scale-minibatches: with these options stub does not divide rollouts into",
+    ),
+    (
+        *(0, {"seed": 3, "agent": {"learn.base_seed": 7}}),
+        "--seed 3 and agent.learn.base_seed=7 are the same option of stub. Give one of the two.",
+    ),
+    (0, {"agent": {"learn.envs": 0}}, "--num-envs 0: must be at least 1"),
+    (0, {"on_nonfinite": "ignore"}, "stop or skip"),
+    (0, {"no_plugins": "stub"}, "its plugin rltrain-stub 1.0 is blocked"),
+    # Names.
+    (0, {"library": "stubb"}, "Unknown library 'stubb'. Did you mean 'stub'?"),
+    (0, {"task": "stub-v0"}, "Unknown task 'stub-v0'. Did you mean 'Stub-v0'?"),
+    (0, {"suite": "stub"}, "Unknown suite 'stub'. Did you mean 'stubs'?"),
+    (0, {"algorithm": "ppp"}, "--algorithm ppp: stub is offered with ppo, sac. Did you mean 'pp"),
+    (0, {"framework": "numpi"}, "--framework numpi: stub runs on numpy only. Did you mean 'num"),
+    (0, {"backend": "stup"}, "Unknown backend 'stup'. Did you mean 'stub"),
+    (0, {"writers": ["note"]}, "Unknown writer 'note'. Did you mean 'notes'?"),
+    (0, {"observers": "watch"}, "Unknown observer 'watch'. Did you mean 'watcher'?"),
+    (0, {"grad_sync": "plan"}, "Unknown gradient sync 'plan'. Did you mean 'plain'?"),
+    (
+        *(0, {**DISTRIBUTED, "launcher": "stub_launch"}),
+        "Unknown launcher 'stub_launch'. Did you mean 'stub_launcher'?",
+    ),
+    (0, {"agent": {"learn.rat": 1}}, "Did you mean 'agent.learn.rate'?"),
+    (0, {"env": {"gravy": 1}}, "Did you mean 'gravity'?"),
+    (0, {"num_env": 1}, "Did you mean 'num_envs'?"),
+    *((0, {"run_name": n}, f"--run-name {n}: is part of a folder's") for n in ("a/b", "..", ".")),
+]
+
+
+@pytest.mark.parametrize(("gpus", "options", "message"), REFUSED)
+def test_what_cannot_be_is_refused_and_named(refused, monkeypatch, gpus, options, message):
+    monkeypatch.setenv("STUB_GPUS", str(gpus))
+    assert message in refused(**{"backend": None, **options})
 
 
 @pytest.mark.parametrize(
@@ -67,70 +162,33 @@ def test_one_process_on_the_cpu(plan):
     made = plan(backend=None)
     assert made.world == World(device="cpu")
     assert (made.config.backend, made.config.suite) == ("stub", "stubs")
-    assert made.config.launcher is None
-    assert made.task.name == "Stub-v0"
+    assert (made.config.launcher, made.task.name) == (None, "Stub-v0")
 
 
-def test_a_gpu_is_used_if_there_is_one(plan, two_gpus):
-    made = plan(backend=None)
-    assert (made.config.backend, made.world.device) == ("stub_gpu", "cuda:0")
-
-
-@pytest.mark.parametrize("options", [{"device": "cpu"}, {"gpu_ids": "None"}, {"backend": "stub"}])
-def test_the_cpu_can_be_requested(plan, two_gpus, options):
+@pytest.mark.parametrize(
+    ("options", "backend", "device"),
+    [
+        ({}, "stub_gpu", "cuda:0"),
+        ({"device": "cpu"}, "stub", "cpu"),
+        ({"gpu_ids": "None"}, "stub", "cpu"),
+        ({"backend": "stub"}, "stub", "cpu"),
+        ({"device": "cuda"}, "stub_gpu", "cuda:0"),  # Ranks never share by default.
+        ({"device": "cuda:1"}, "stub_gpu", "cuda:1"),
+        ({"gpu_ids": 1}, "stub_gpu", "cuda:1"),
+        (SHARING, "stub_shared", "cuda:0"),
+        ({**SHARING, "device": "cuda:1"}, "stub_shared", "cuda:1"),
+        ({"backend": "stub_shared"}, "stub_shared", "cpu"),
+        ({**SHARING, "device": "cpu"}, "stub_shared", "cpu"),
+        ({**SHARING, "gpu_ids": "None"}, "stub_shared", "cpu"),
+    ],
+)
+def test_the_backend_and_the_device_of_one_process(plan, two_gpus, options, backend, device):
     made = plan(**{"backend": None, **options})
-    assert (made.config.backend, made.world.device) == ("stub", "cpu")
+    assert (made.config.backend, made.world.device) == (backend, device)
 
 
-@pytest.mark.parametrize(
-    ("options", "device"),
-    [({"device": "cuda"}, "cuda:0"), ({"device": "cuda:1"}, "cuda:1"), ({"gpu_ids": 1}, "cuda:1")],
-)
-def test_one_process_takes_the_requested_gpu(plan, two_gpus, options, device):
-    assert plan(backend=None, **options).world.device == device
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"backend": "stub_gpu"}, "--backend stub_gpu: needs a GPU, and no GPU is visible"),
-        ({"device": "cuda"}, "--device cuda: needs a GPU, and no GPU is visible"),
-        ({"gpu_ids": 0}, "--gpu-ids 0: there is no GPU 0: no GPU is visible"),
-        ({"gpu_ids": "all"}, "--gpu-ids all: no GPU is visible"),
-        ({"gpu_ids": [0, 1]}, "--gpu-ids 0 1: there is no GPU 0"),
-        ({"device": "tpu"}, "No backend: does not run numpy on tpu. Installed: "),
-        ({"backend": "stub", "device": "cuda"}, "--backend stub: does not run numpy on cuda"),
-        ({"distributed": True, "nproc_per_node": "gpu"}, "--nproc-per-node gpu: the run is on"),
-    ],
-)
-def test_without_gpus_options_that_need_one_are_refused(refused, options, message):
-    assert message in refused(**{"backend": None, **options})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"device": "cuda:2"}, "--device cuda:2: 2 are visible, from 0."),
-        ({"device": "cuda:x"}, "--device cuda:x"),
-        ({"gpu_ids": [1, 2]}, "there is no GPU 2: 2 GPUs are visible"),
-        ({"nproc_per_node": 3, "distributed": True}, "--nproc-per-node 3: only 2 GPU"),
-        ({"nproc_per_node": 2, "gpu_ids": 1, "distributed": True}, "only 1 GPU"),
-        ({"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed"),
-        ({"device": "cuda:1", "distributed": True}, "--device cuda:1"),
-    ],
-)
-def test_wrong_choices_with_two_gpus_are_refused(refused, two_gpus, options, message):
-    assert message in refused(backend=None, **options)
-
-
-@pytest.mark.parametrize("cpu", [{"device": "cpu"}, {"backend": "stub"}])
-@pytest.mark.parametrize("gpu", [[0, 1], "all"])
-def test_gpus_for_a_run_on_the_cpu_are_refused(refused, two_gpus, cpu, gpu):
-    message = refused(**{"backend": None, "distributed": True, **cpu, "gpu_ids": gpu})
-    assert message.startswith("--gpu-ids: the run is on the CPU")
-
-
-SHARING = {"backend": "stub_shared", "device": "cuda"}
+THREE = "GPU 0: ranks 0, 2 share it; GPU 1: rank 1"
+FIVE = "GPU 0: ranks 0, 2, 4 share it; GPU 1: ranks 1, 3 share it"
 
 
 @pytest.mark.parametrize(
@@ -138,26 +196,18 @@ SHARING = {"backend": "stub_shared", "device": "cuda"}
     [
         ({}, 2, (0, 1), "GPU 0: rank 0; GPU 1: rank 1"),
         ({"gpu_ids": [1, 0]}, 2, (1, 0), "GPU 1: rank 0; GPU 0: rank 1"),
-        (
-            {"nproc_per_node": 5},
-            5,
-            (0, 1),
-            "GPU 0: ranks 0, 2, 4 share it; GPU 1: ranks 1, 3 share it",
-        ),
-        ({"nproc_per_node": 3}, 3, (0, 1), "GPU 0: ranks 0, 2 share it; GPU 1: rank 1"),
+        ({"nproc_per_node": 5}, 5, (0, 1), FIVE),
+        ({"nproc_per_node": 3}, 3, (0, 1), THREE),
         ({"nproc_per_node": 2, "gpu_ids": 1}, 2, (1,), "GPU 1: ranks 0, 1 share it"),
-        (
-            {"nproc_per_node": 3, "gpu_ids": "all"},
-            3,
-            (0, 1),
-            "GPU 0: ranks 0, 2 share it; GPU 1: rank 1",
-        ),
+        ({"nproc_per_node": 3, "gpu_ids": "all"}, 3, (0, 1), THREE),
+        ({**OWN, "nproc_per_node": 3}, 3, (0, 1), THREE),
+        ({**OWN, "nproc_per_node": 3, "device": None}, 3, (0, 1), THREE),
     ],
 )
 def test_ranks_share_gpus_on_request(plan, two_gpus, options, ranks, ids, said):
-    made = plan(**SHARING, distributed=True, **options)
+    made = plan(**{**SHARING, **DISTRIBUTED, **options})
     assert (made.config.nproc_per_node, made.config.gpu_ids) == (ranks, ids)
-    assert made.config.backend == "stub_shared"
+    assert made.config.backend == options.get("backend", "stub_shared")
     assert f"\nGPUs          {said}\n" in plan_table(made)
 
 
@@ -181,42 +231,18 @@ def test_the_plan_says_which_gpu_each_rank_has(plan, two_gpus):
     assert "\nGPUs " not in plan_table(plan(backend=None, device="cuda"))
 
 
-def test_one_process_takes_a_gpu_with_a_backend_that_shares(plan, two_gpus):
-    assert plan(**SHARING).world.device == "cuda:0"
-    assert plan(backend="stub_shared", device="cuda:1").world.device == "cuda:1"
-
-
-@pytest.mark.parametrize("options", [{}, {"device": "cpu"}, {"gpu_ids": "None", "device": "cuda"}])
-def test_a_backend_that_shares_is_on_the_cpu_unless_a_gpu_is_requested(plan, two_gpus, options):
-    assert plan(**{"backend": "stub_shared", **options}).world.device == "cpu"
-
-
-def test_ranks_never_share_gpus_by_default(plan, two_gpus):
-    assert plan(backend=None, device="cuda").config.backend == "stub_gpu"
-
-
 def test_joined_ranks_share_gpus_in_turn(plan, two_gpus):
-    def device(local_rank):
-        place = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": local_rank}
-        place |= {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "0"}
-        return plan(place, **SHARING, distributed=True).world.device
+    def joined(local_rank, ranks, **options):
+        place = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": local_rank, "GROUP_RANK": "0"}
+        place |= {"WORLD_SIZE": ranks, "LOCAL_WORLD_SIZE": ranks}
+        return plan(place, distributed=True, **options)
 
-    assert [device(rank) for rank in "0123"] == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
-
-
-OWN = {"backend": "stub_gpu", "distributed": True}
-
-
-@pytest.mark.parametrize("options", [{}, {"device": "cuda"}])
-def test_ranks_share_the_gpus_of_a_named_backend_that_can(plan, two_gpus, options):
-    made = plan(**OWN, nproc_per_node=3, **options)
-    assert (made.config.nproc_per_node, made.config.gpu_ids) == (3, (0, 1))
-    assert "GPU 0: ranks 0, 2 share it; GPU 1: rank 1" in plan_table(made)
-    variables = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3"}
-    variables |= {"LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0"}
-    joined = plan(variables, **OWN, **options)
-    assert (joined.world.device, joined.config.gpu_ids) == ("cuda:0", (0, 1))
-    assert "GPU 0: ranks 0, 2 share it; GPU 1: rank 1" in plan_table(joined)
+    found = [joined(rank, "4", **SHARING).world.device for rank in "0123"]
+    assert found == ["cuda:0", "cuda:1", "cuda:0", "cuda:1"]
+    for options in ({}, {"device": "cuda"}):
+        made = joined("2", "3", backend="stub_gpu", **options)
+        assert (made.world.device, made.config.gpu_ids) == ("cuda:0", (0, 1))
+        assert THREE in plan_table(made)
 
 
 def test_a_backend_that_cannot_share_here_says_why(refused, plan, two_gpus, monkeypatch):
@@ -224,22 +250,6 @@ def test_a_backend_that_cannot_share_here_says_why(refused, plan, two_gpus, monk
     message = refused(**OWN, nproc_per_node=2, gpu_ids=0)
     assert message == "--backend stub_gpu: 2 ranks on 1 GPU: its version is too old."
     assert plan(**OWN, nproc_per_node=2).config.gpu_ids is None
-
-
-def test_without_a_gpu_there_is_none_to_share(refused):
-    message = refused(**SHARING, distributed=True, nproc_per_node=2)
-    assert "--device cuda: needs a GPU, and no GPU is visible" in message
-    assert message.endswith("On the CPU: --device cpu.")
-
-
-def test_too_few_gpus_suggests_sharing_them(refused, two_gpus):
-    how = (
-        "To debug ranks that share GPUs: --backend stub_gpu or --backend stub_shared --device cuda."
-    )
-    assert how in refused(backend=None, distributed=True, nproc_per_node=3)
-    variables = {**TORCHRUN, "RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3"}
-    variables |= {"LOCAL_WORLD_SIZE": "3", "GROUP_RANK": "0"}
-    assert how in refused(variables, backend=None, distributed=True)
 
 
 @pytest.mark.parametrize(
@@ -254,18 +264,15 @@ def test_too_few_gpus_suggests_sharing_them(refused, two_gpus):
 )
 def test_ranks_and_gpus_of_a_distributed_run(plan, two_gpus, options, ranks, ids):
     made = plan(backend=None, **options)
-    assert made.world is None
-    assert made.config.distributed
+    assert (made.world, made.config.distributed) == (None, True)
     assert (made.config.nproc_per_node, made.config.gpu_ids) == (ranks, ids)
-
-
-def test_the_first_algorithm_that_a_library_offers_is_the_default(config):
-    assert config(algorithm=None).algorithm == "ppo"
 
 
 def test_only_visible_gpus_count(plan, two_gpus, monkeypatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "7")
     assert plan(backend=None, distributed=True).config.nproc_per_node == 1
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")  # As where each joined rank sees its own.
+    assert plan(TORCHRUN, backend=None, distributed=True).world.device == "cuda:0"
 
 
 def test_a_distributed_run_on_the_cpu(config):
@@ -276,51 +283,20 @@ def test_a_distributed_run_on_the_cpu(config):
 
 
 def test_a_launcher_of_nodes_does_not_ask_this_machine_for_its_gpus(plan):
-    on_gpus = {"backend": None, "launcher": "scheduler", "nnodes": 2, "device": "cuda"}
-    made = plan(**on_gpus, nproc_per_node=4).config
+    on_gpus = {"backend": None, **SCHEDULED, "device": "cuda"}
+    made = plan(**on_gpus, nproc_per_node=4)
+    assert "4 on each of 2 nodes, which scheduler starts" in plan_table(made)
+    made = made.config
     assert (made.backend, made.launcher, made.distributed) == ("stub_gpu", "scheduler", True)
     assert (made.nnodes, made.nproc_per_node, made.device_kind) == (2, 4, "cuda")
     made = plan(backend=None, launcher="scheduler", nproc_per_node=3, total_envs=6).config
     assert (made.backend, made.nproc_per_node, made.num_envs) == ("stub", 3, 2)
     made = plan(backend=None, launcher="scheduler", device="cuda", nproc_per_node=1).config
     assert made.backend == "stub_gpu"
-    assert "4 on each of 2 nodes, which scheduler starts" in plan_table(
-        plan(**on_gpus, nproc_per_node=4)
-    )
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({}, "--launcher scheduler: say how many ranks each node has: --nproc-per-node"),
-        ({"nproc_per_node": "gpu"}, "say how many ranks each node has"),
-        ({"nproc_per_node": 2, "node_rank": 1}, "--node-rank 1: the launcher scheduler does not"),
-        ({"nproc_per_node": 2, "gpu_ids": "all"}, "--gpu-ids: the launcher scheduler starts"),
-        ({"nproc_per_node": 2, "device": "cuda:1"}, "--device cuda:1: each rank of a distributed"),
-    ],
-)
-def test_what_a_launcher_of_nodes_cannot_start_is_refused(refused, options, message):
-    assert message in refused(**{"backend": None, "launcher": "scheduler", "nnodes": 2, **options})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed."),
-        ({"nnodes": 2}, "--nnodes 2: add --distributed."),
-        ({"distributed": True, "node_rank": 1}, "--node-rank 1: must be below --nnodes 1."),
-    ],
-)
-def test_options_for_several_ranks_need_a_distributed_run(refused, options, message):
-    assert refused(**options) == message
-
-
-def test_torchruns_ranks_are_joined(plan):
-    made = plan(TORCHRUN, distributed=True)
-    assert made.world == World(1, 1, 0, 2, 2, 1, "cpu")
-
-
-def test_torchruns_ranks_without_distributed_are_refused(refused):
+def test_torchruns_ranks_are_joined(plan, refused):
+    assert plan(TORCHRUN, distributed=True).world == World(1, 1, 0, 2, 2, 1, "cpu")
     message = refused(TORCHRUN)
     assert "started 2 ranks" in message
     assert "Add --distributed" in message
@@ -332,41 +308,22 @@ def test_one_rank_of_torchrun_may_train_alone(plan):
     assert plan(variables, distributed=True).world == World(device="cpu")
 
 
-def test_joined_ranks_take_the_gpu_of_their_local_rank(plan, two_gpus):
+def test_joined_ranks_take_the_gpu_of_their_local_rank(plan, refused, two_gpus):
     assert plan(TORCHRUN, backend=None, distributed=True).world.device == "cuda:1"
-
-
-def test_joined_ranks_that_see_one_gpu_each_take_it(plan, two_gpus, monkeypatch):
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
-    assert plan(TORCHRUN, backend=None, distributed=True).world.device == "cuda:0"
-
-
-def test_more_joined_ranks_than_gpus_are_refused(refused, two_gpus):
-    variables = {"RANK": "2", "LOCAL_RANK": "2", "WORLD_SIZE": "3", "LOCAL_WORLD_SIZE": "3"}
-    assert "Local rank 2 has no GPU" in refused(variables, backend=None, distributed=True)
-
-
-def test_restarts_are_refused_where_no_ranks_are_started(refused):
-    alone = "--max-restarts: no ranks are started here. Add --distributed."
-    assert refused(max_restarts=1) == alone
-    joined = "--max-restarts: no ranks are started here. Give it to torchrun."
-    assert refused(TORCHRUN, max_restarts=1, distributed=True) == joined
+    message = refused(OF_THREE, backend=None, distributed=True)
+    assert "Local rank 2 has no GPU" in message
+    sharing = "--backend stub_gpu or --backend stub_shared --device cuda."
+    assert f"To debug ranks that share GPUs: {sharing}" in message
 
 
 def test_restarts_of_several_nodes_need_a_launcher_that_has_them(plan, refused):
-    ranks = {"distributed": True, "nproc_per_node": 2, "launcher": "without_restarts"}
+    joined = "--max-restarts: no ranks are started here. Give it to torchrun."
+    assert refused(TORCHRUN, max_restarts=1, distributed=True) == joined
+    ranks = {**RANKS, "launcher": "without_restarts"}
     assert plan(**ranks, max_restarts=1).config.max_restarts == 1  # rltrain starts them again.
     nodes = {**ranks, "nnodes": 2, "node_rank": 0, "master_addr": "node0"}
     message = refused(**nodes, max_restarts=1)
     assert "--max-restarts 1: the launcher without_restarts does not have it for several" in message
-
-
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [("1:4", "must be"), ("1:", "must be"), (0, "must be"), ("many", "must be")],
-)
-def test_a_number_of_nodes_is_one_number(refused, value, message):
-    assert f"--nnodes {value}: {message}" in refused(distributed=True, nnodes=value)
 
 
 @pytest.mark.parametrize(
@@ -378,6 +335,10 @@ def test_a_number_of_nodes_is_one_number(refused, value, message):
         ({"total_envs": 6, "distributed": True, "nproc_per_node": 3}, 2),
         ({"total_envs": 12, "distributed": True, "nproc_per_node": 3, "nnodes": 2}, 2),
         ({"total_envs": 6, "num_envs": 3, "distributed": True, "nproc_per_node": 2}, 3),
+        ({"total_envs": 8, "distributed": True, "environ": TORCHRUN}, 4),
+        # Those of the file win over the task's.
+        ({"agent": {"learn.envs": 3}}, 3),
+        ({"agent": {"learn.envs": 3}, "total_envs": 4}, 4),
     ],
 )
 def test_environments_per_rank(config, options, each):
@@ -398,24 +359,11 @@ def test_first_lengths_are_random_as_the_task_or_the_user_says(
     assert ("first episodes of random lengths" in plan_table(made)) is random
 
 
-def test_total_environments_are_divided_over_joined_ranks(config):
-    assert config(TORCHRUN, total_envs=8, distributed=True).num_envs == 4
-
-
 @pytest.mark.parametrize(("total", "nearest"), [(7, 6), (2, 3), (8, 9), (1, 3)])
 def test_a_total_that_cannot_be_divided_is_refused(refused, total, nearest):
     message = refused(total_envs=total, distributed=True, nproc_per_node=3)
     assert f"--total-envs {total}: cannot be divided over 3 ranks" in message
     assert message.endswith(f"that can is {nearest}.")
-
-
-def test_two_numbers_of_environments_that_differ_are_refused(refused):
-    assert "Give one of the two" in refused(num_envs=4, total_envs=6)
-
-
-# The amount of experience
-
-RANKS = {"distributed": True, "nproc_per_node": 2}
 
 
 @pytest.mark.parametrize(
@@ -457,24 +405,6 @@ def test_the_plan_shows_mini_batches(plan):
     assert "\nmini-batches" not in plan_table(plan())
 
 
-def test_scaling_mini_batches_without_mini_batches_is_refused(refused):
-    message = refused(scale_minibatches=True, agent={"+learn.batch": None})
-    assert message.startswith(
-        "--scale-minibatches: with these options stub does not divide rollouts into"
-    )
-
-
-def test_a_batch_that_does_not_fit_is_refused_by_its_library(refused):
-    message = "agent.learn.batch 4: does not divide a rank's batch of 13."
-    assert refused(num_envs=13) == message
-    assert refused(**RANKS, total_envs=26) == message
-
-
-def test_options_in_the_file_apply_to_the_run(config):
-    made = config()
-    assert (made.seed, made.max_iterations) == (11, 3)
-
-
 @pytest.mark.parametrize(
     ("name", "key", "value"),
     [("seed", "base_seed", 5), ("max_iterations", "iterations", 9), ("num_envs", "envs", 6)],
@@ -485,60 +415,14 @@ def test_a_flag_wins_over_the_file_and_reaches_the_library(config, name, key, va
     assert made.agent["learn"][key] == value
 
 
-def test_a_flag_and_an_override_of_the_same_option_must_agree(config, refused):
-    assert config(seed=7, agent={"learn.base_seed": 7}).seed == 7
-    assert refused(seed=3, agent={"learn.base_seed": 7}) == (
-        "--seed 3 and agent.learn.base_seed=7 are the same option of stub. Give one of the two."
-    )
-
-
-def test_an_override_wins_over_the_file(config):
+def test_where_the_seed_comes_from(stub, config):
+    made = make_plan({**stub.OPTIONS, "max_iterations": None, "seed": None, "num_envs": None}, {})
+    assert (made.config.seed, made.config.max_iterations) == (11, 3)  # The file's.
+    assert made.config.agent == stub.DEFAULTS
+    assert config(agent={"learn.base_seed": None}).seed == 42
     made = config(agent={"learn.base_seed": 7})
     assert (made.seed, made.agent["learn"]["base_seed"]) == (7, 7)
-
-
-def test_none_means_not_given(plan, stub):
-    made = make_plan({**stub.OPTIONS, "max_iterations": None, "seed": None, "num_envs": None}, {})
-    assert (made.config.seed, made.config.max_iterations) == (11, 3)
-    assert made.config.agent == stub.DEFAULTS
-
-
-def test_the_default_applies_if_nothing_is_given(config):
-    assert config(agent={"learn.base_seed": None}).seed == 42
-
-
-def test_environments_in_the_file_win_over_the_tasks(config):
-    assert config(agent={"learn.envs": 3}).num_envs == 3
-    assert config(agent={"learn.envs": 3}, total_envs=4).num_envs == 4
-
-
-def test_a_wrong_value_in_the_file_is_refused(refused):
-    assert "--num-envs 0: must be at least 1" in refused(agent={"learn.envs": 0})
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"library": "stubb"}, "Unknown library 'stubb'. Did you mean 'stub'?"),
-        ({"task": "stub-v0"}, "Unknown task 'stub-v0'. Did you mean 'Stub-v0'?"),
-        ({"suite": "stub"}, "Unknown suite 'stub'. Did you mean 'stubs'?"),
-        ({"algorithm": "ppp"}, "--algorithm ppp: stub is offered with ppo, sac. Did you mean 'pp"),
-        ({"framework": "numpi"}, "--framework numpi: stub runs on numpy only. Did you mean 'num"),
-        ({"backend": "stup"}, "Unknown backend 'stup'. Did you mean 'stub"),
-        ({"writers": ["note"]}, "Unknown writer 'note'. Did you mean 'notes'?"),
-        ({"observers": "watch"}, "Unknown observer 'watch'. Did you mean 'watcher'?"),
-        ({"grad_sync": "plan"}, "Unknown gradient sync 'plan'. Did you mean 'plain'?"),
-        (
-            {"launcher": "stub_launch", "distributed": True},
-            "Unknown launcher 'stub_launch'. Did you mean 'stub_launcher'?",
-        ),
-        ({"agent": {"learn.rat": 1}}, "Did you mean 'agent.learn.rate'?"),
-        ({"env": {"gravy": 1}}, "Did you mean 'gravity'?"),
-        ({"num_env": 1}, "Did you mean 'num_envs'?"),
-    ],
-)
-def test_unknown_names_are_refused_with_the_closest(refused, options, message):
-    assert message in refused(**options)
+    assert config(seed=7, agent={"learn.base_seed": 7}).seed == 7
 
 
 def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
@@ -616,13 +500,11 @@ def test_an_unknown_task_may_belong_to_an_unusable_plugin(site, refused):
     assert "robots (broken: ModuleNotFoundError: No module named 'no_such_module')" in message
 
 
-def test_a_blocked_library_is_reported(refused):
-    assert "its plugin rltrain-stub 1.0 is blocked" in refused(no_plugins="stub")
-
-
-def test_the_installed_writers_are_the_default(config):
+def test_defaults_of_writers_and_of_the_algorithm(config):
     assert "console" in config(writers=None).writers
-    assert config(writers=[]).writers == ()
+    assert config(writers=[], on_nonfinite="skip").writers == ()
+    assert config(on_nonfinite="skip").on_nonfinite == "skip"
+    assert config(algorithm=None).algorithm == "ppo"  # The first that the library offers.
 
 
 def test_a_refused_combination_gives_the_reason_and_what_works(refused, plan):
@@ -690,11 +572,6 @@ def test_a_log_root_that_cannot_be_written_is_refused(refused, tmp_path, below):
     assert f"--log-root {log_root}: cannot be written" in refused(log_root=log_root)
 
 
-@pytest.mark.parametrize("name", ["a/b", "..", "."])
-def test_a_run_name_is_part_of_a_folders_name(refused, name):
-    assert refused(run_name=name).startswith(f"--run-name {name}: is part of a folder's name")
-
-
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -741,11 +618,6 @@ def test_a_folder_that_no_line_can_name_is_refused(refused, folder):
 def test_a_plan_leaves_no_trace(plan, tmp_path):
     plan(log_root="new/logs")
     assert list((tmp_path / "work").iterdir()) == []
-
-
-def test_what_bad_numbers_do_is_one_of_two(config, refused):
-    assert "stop or skip" in refused(on_nonfinite="ignore")
-    assert config(on_nonfinite="skip").on_nonfinite == "skip"
 
 
 AUTHORS = """

@@ -45,42 +45,32 @@ def with_replay(algorithm: str, features: str, **more: Any) -> JaxClaim:
     return JaxClaim(algorithm=algorithm, features=features, agent=REPLAY, **more)
 
 
+def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> JaxClaim:
+    """Return the claim of an algorithm, by default PPO, with 4 mini-batches."""
+    return JaxClaim(**{"algorithm": "ppo", **more}, features=features, agent=FOUR | (agent or {}))
+
+
 WITHOUT_EPOCHS = {name: value for name, value in FOUR.items() if "epochs" not in name}
+ENTROPY = {"agent.entropy_loss_scale": 0.01}
 
 JAX = (
     JaxClaim(
         algorithm="ppo", features="observation and value normalizers, KLAdaptiveLR", agent=ROLLOUT
     ),
-    JaxClaim(algorithm="ppo", features="4 mini-batches", agent=FOUR, on_gloo=True),
-    JaxClaim(
-        algorithm="ppo",
-        features="discrete actions, entropy bonus",
-        action="discrete",
-        agent={**FOUR, "agent.entropy_loss_scale": 0.01},
-    ),
-    JaxClaim(
-        algorithm="ppo",
-        features="multi-discrete actions, entropy bonus",
-        action="multi_discrete",
-        agent={**FOUR, "agent.entropy_loss_scale": 0.01},
-    ),
-    JaxClaim(
-        algorithm="ppo",
-        features="asymmetric critic (observation group `critic`)",
+    four("4 mini-batches", on_gloo=True),
+    four("discrete actions, entropy bonus", ENTROPY, action="discrete"),
+    four("multi-discrete actions, entropy bonus", ENTROPY, action="multi_discrete"),
+    four(
+        "asymmetric critic (observation group `critic`)",
+        {"models.value.network.0.input": "STATES"},
         critic=True,
-        agent={**FOUR, "models.value.network.0.input": "STATES"},
     ),
-    JaxClaim(
-        algorithm="ppo",
-        features="early stopping by the KL divergence (kl_threshold)",
-        agent={**FOUR, "agent.kl_threshold": 0.05, "agent.learning_rate": 1e-3},
+    four(
+        "early stopping by the KL divergence (kl_threshold)",
+        {"agent.kl_threshold": 0.05, "agent.learning_rate": 1e-3},
     ),
     JaxClaim(algorithm="a2c", features="normalizers", agent=WITHOUT_EPOCHS),
-    JaxClaim(
-        algorithm="rpo",
-        features="4 mini-batches, normalizers, no noise (alpha 0)",
-        agent={**FOUR, "agent.alpha": 0.0},
-    ),
+    four("4 mini-batches, normalizers, no noise (alpha 0)", {"agent.alpha": 0.0}, algorithm="rpo"),
     with_replay("sac", "observation normalizer, learned entropy coefficient", on_gloo=True),
     with_replay("td3", "observation normalizer, smoothing noise, delayed policy"),
     with_replay("ddpg", "observation normalizer"),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pairs_distillation import DISTILLATION
 from pairs_rl_games import RL_GAMES
 from pairs_rsl_rl import RSL_RL
 from pairs_skrl import SKRL
 
-TABLES = (*RL_GAMES, *RSL_RL, *DISTILLATION, *SKRL)
+TABLES = (*RL_GAMES, *RSL_RL, *SKRL)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from claim import Claim
-from pairs import STEPS, Change, Clash, Table, change
+from pairs import STEPS, Change, Clash, Table, change, choices, shown, taken
 from shard_envs import BOTH
 
 LAYERS = {"mlp": {"units": [32], "activation": "elu", "initializer": {"name": "default"}}}
@@ -27,9 +27,12 @@ def switch(change_if_on: Change, change_if_off: Change | None = None) -> dict[st
     return {"no": change_if_off or change(), "yes": change_if_on}
 
 
-def boolean(name: str) -> dict[str, Change]:
-    """Return the two values of an option under `params.config`; the first is on."""
-    return {"yes": config(**{name: True}), "no": config(**{name: False})}
+def booleans(*names: str) -> dict[str, dict[str, Change]]:
+    """Return options under `params.config` with two values; the first is on."""
+    return choices("params.config.", **dict.fromkeys(names, (True, False)))
+
+
+D2RL = change({"+params.network.mlp.d2rl": True, "params.network.mlp.units": [16, 16]})
 
 
 def size(num_envs: int, mini_batches: int) -> Change:
@@ -57,7 +60,8 @@ def central(mini_batches: int = 1, network: Any = (), **options: Any) -> Change:
 
 
 IMAGES = ("images of floats", "images of bytes", BOTH, "images with a vector")
-GRU = {"rnn": {"name": "gru", "units": 8, "layers": 1}}
+GRU, LSTM = ({"name": name, "units": 8, "layers": 1} for name in ("gru", "lstm"))
+ADAPTIVE = {"lr_schedule": "adaptive", "kl_threshold": 0.008}
 AROUND = {"layer_norm": True, "concat_input": True, "concat_output": True}
 
 COMMON: dict[str, dict[str, Change]] = {
@@ -74,17 +78,13 @@ COMMON: dict[str, dict[str, Change]] = {
             scaled=("params.config.minibatch_size",),
         ),
     },
-    "observations": {
-        name: change(observations=name) for name in ("vector", "policy and critic", *IMAGES)
-    },
+    **shown("vector", "policy and critic", *IMAGES),
     "recurrent": {
         "no": change(),
-        "gru": network(rnn={"name": "gru", "units": 8, "layers": 1}),
-        "lstm": network(rnn={"name": "lstm", "units": 8, "layers": 2}),
-        "before the layers": network(
-            rnn={"name": "lstm", "units": 8, "layers": 1, "before_mlp": True, **AROUND}
-        ),
-        "gru, concatenated": network(rnn={"name": "gru", "units": 8, "layers": 1, **AROUND}),
+        "gru": network(rnn=GRU),
+        "lstm": network(rnn={**LSTM, "layers": 2}),
+        "before the layers": network(rnn={**LSTM, "before_mlp": True, **AROUND}),
+        "gru, concatenated": network(rnn={**GRU, **AROUND}),
     },
     "central value": {
         "no": change(),
@@ -92,24 +92,20 @@ COMMON: dict[str, dict[str, Change]] = {
         "4 mini-batches, nothing normalized": central(
             4, normalize_input=False, truncate_grads=False, clip_value=False, weight_decay=1e-3
         ),
-        "recurrent": central(network=GRU),
+        "recurrent": central(network={"rnn": GRU}),
         "linear learning rate": central(lr_schedule="linear"),
     },
-    "normalize_input": boolean("normalize_input"),
-    "normalize_value": boolean("normalize_value"),
-    "normalize_advantage": boolean("normalize_advantage"),
+    **booleans("normalize_input", "normalize_value", "normalize_advantage"),
     "learning rate": {
-        "adaptive": config(lr_schedule="adaptive", kl_threshold=0.008),
-        "adaptive, standard": config(
-            lr_schedule="adaptive", kl_threshold=0.008, schedule_type="standard"
-        ),
+        "adaptive": config(**ADAPTIVE),
+        "adaptive, standard": config(**ADAPTIVE, schedule_type="standard"),
         "linear": config(lr_schedule="linear"),
         "linear in frames": change(
             config(lr_schedule="linear", max_epochs=-1, max_frames=32 * STEPS).agent,
             max_iterations=None,
         ),
         "constant": config(lr_schedule="None"),
-        "adaptive to nothing": config(lr_schedule="adaptive", kl_threshold=None),
+        "adaptive to nothing": config(**{**ADAPTIVE, "kl_threshold": None}),
     },
     "entropy": {
         "none": config(entropy_coef=0.0),
@@ -119,23 +115,18 @@ COMMON: dict[str, dict[str, Change]] = {
     "separate networks": switch(network(separate=True), network(separate=False)),
     "layers": {
         "plain": change(),
-        "d2rl": change({"+params.network.mlp.d2rl": True, "params.network.mlp.units": [16, 16]}),
-        "layer_norm": network(normalization="layer_norm"),
-        "batch_norm": network(normalization="batch_norm"),
-        "d2rl, layer_norm": change(
-            {"+params.network.mlp.d2rl": True, "+params.network.normalization": "layer_norm"}
-        ),
-        "d2rl, batch_norm": change(
-            {"+params.network.mlp.d2rl": True, "+params.network.normalization": "batch_norm"}
-        ),
+        "d2rl": D2RL,
+        **{norm: network(normalization=norm) for norm in ("layer_norm", "batch_norm")},
+        **{
+            f"d2rl, {norm}": network(**{"mlp.d2rl": True, "normalization": norm})
+            for norm in ("layer_norm", "batch_norm")
+        },
     },
-    "clip_value": boolean("clip_value"),
-    "truncate_grads": boolean("truncate_grads"),
-    "value_bootstrap": boolean("value_bootstrap"),
+    **booleans("clip_value", "truncate_grads", "value_bootstrap"),
     "use_smooth_clamp": switch(config(use_smooth_clamp=True)),
-    "ppo": boolean("ppo"),
+    **booleans("ppo"),
     "weight decay": switch(config(weight_decay=1e-3)),
-    "zero_rnn_on_done": boolean("zero_rnn_on_done"),
+    **booleans("zero_rnn_on_done"),
     "use_diagnostics": switch(config(use_diagnostics=True)),
     "mixed_precision": switch(config(mixed_precision=True)),
     "reward_shaper": {
@@ -159,9 +150,7 @@ CONTINUOUS: dict[str, dict[str, Change]] = {
             {"params.config.central_value_config.minibatch_size_per_env": STEPS}, observations=BOTH
         ),
     },
-    "actions": {
-        name: change(actions=name) for name in ("continuous", "of other bounds", "without bounds")
-    },
+    **taken("continuous", "of other bounds", "without bounds"),
     "model": {
         name: change({"params.model.name": name})
         for name in ("continuous_a2c_logstd", "continuous_a2c", "continuous_a2c_tanh")
@@ -172,21 +161,15 @@ CONTINUOUS: dict[str, dict[str, Change]] = {
         "of another type": config(bounds_loss_coef=1e-3, bound_loss_type="none"),
         "no coefficient": config(bounds_loss_coef=None),
     },
-    "fixed_sigma": {
-        "yes": change({"params.network.space.continuous.fixed_sigma": True}),
-        "no": change({"params.network.space.continuous.fixed_sigma": False}),
-    },
-    "clip_actions": boolean("clip_actions"),
+    **choices("params.network.space.continuous.", fixed_sigma=(True, False)),
+    **booleans("clip_actions"),
     "env.clip_actions": switch(
         change({"params.env.clip_actions": 0.5, "params.env.clip_observations": 0.8})
     ),
 }
 
 DISCRETE: dict[str, dict[str, Change]] = {
-    "actions": {
-        "discrete": change(actions="discrete"),
-        "multi-discrete": change(actions="multi-discrete"),
-    },
+    **taken("discrete", "multi-discrete"),
     "env.clip_observations": switch(change({"params.env.clip_observations": 0.8})),
 }
 
@@ -196,10 +179,7 @@ BASE = Claim(
     features="",
     cut="environments",
     agent={
-        "params.config.horizon_length": STEPS,
-        "params.config.mini_epochs": 2,
-        "params.config.learning_rate": 3e-4,
-        "params.config.seq_length": 2,
+        **config(horizon_length=STEPS, mini_epochs=2, learning_rate=3e-4, seq_length=2).agent,
         "params.network.mlp.units": [16],
     },
 )
@@ -234,11 +214,8 @@ SAC = Claim(
     algorithm="sac",
     features="",
     agent={
-        "params.config.num_steps_per_episode": 8,
-        "params.config.num_updates_per_step": 2,
-        "params.config.num_warmup_frames": 96,
-        "params.config.batch_size": 16,
-        "params.config.replay_buffer_size": 96,
+        **config(num_steps_per_episode=8, num_updates_per_step=2, num_warmup_frames=96).agent,
+        **config(batch_size=16, replay_buffer_size=96).agent,
         "params.network.mlp.units": [16],
     },
     scaled=("params.config.batch_size", "params.config.replay_buffer_size"),
@@ -251,7 +228,7 @@ REPLAYED: dict[str, dict[str, Change]] = {
         # The ranks' warm-up ends in the same epoch: its frames are counted over all ranks.
         "1": change({"params.config.num_warmup_frames": 12}, num_envs=1),
     },
-    "observations": {name: change(observations=name) for name in ("vector", "policy and critic")},
+    **shown("vector", "policy and critic"),
     "actions": CONTINUOUS["actions"],
     "updates and rows of each": {
         "2, 16": change(),
@@ -262,21 +239,20 @@ REPLAYED: dict[str, dict[str, Change]] = {
     },
     "replay buffer": {"written over": change(), "not full": config(replay_buffer_size=1000)},
     "warm-up": {"some frames": change(), "none": config(num_warmup_frames=0)},
-    "normalize_input": boolean("normalize_input"),
-    "learnable_temperature": boolean("learnable_temperature"),
-    "policy_frequency": {"2": config(policy_frequency=2), "1": config(policy_frequency=1)},
+    **booleans("normalize_input", "learnable_temperature"),
+    **choices("params.config.", policy_frequency=(2, 1)),
     "critic_grad_clip": {
         "5": change(),
         "0.1": config(critic_grad_clip=0.1),
         "0": config(critic_grad_clip=0),
     },
     "target_entropy_coef": {"1": change(), "0.5": config(target_entropy_coef=0.5)},
-    "value_bootstrap": boolean("value_bootstrap"),
+    **booleans("value_bootstrap"),
     "init_alpha": {"1": change(), "0.1": config(init_alpha=0.1)},
     "mixed_precision": switch(config(mixed_precision=True)),
     "layers": {
         "plain": change(),
-        "d2rl": change({"+params.network.mlp.d2rl": True, "params.network.mlp.units": [16, 16]}),
+        "d2rl": D2RL,
         "layer_norm": network(normalization="layer_norm"),
     },
     "separate networks": {"yes": network(separate=True), "no": network(separate=False)},

@@ -1,12 +1,14 @@
-"""The options of rsl_rl, to be combined."""
+"""The options of rsl_rl, to be combined: of PPO, and of distillation."""
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from claim import Claim
 from claims_rsl_rl import NOT_NORMALIZED, RND, recurrent, symmetry
-from pairs import STEPS, Change, Clash, Table, change
+from pairs import STEPS, Change, Clash, Table, change, choices, shown, taken
 from shard_envs import BOTH
 
 
@@ -40,12 +42,11 @@ def boolean(key: str) -> dict[str, Change]:
     return {"no": change({key: False}), "yes": change({key: True})}
 
 
+OPTIMIZERS = ("adam", "adamw", "sgd", "rmsprop")
 IMAGES = ("images of floats", "images of bytes", "images with a vector", BOTH)
 
 MODELS: dict[str, dict[str, Change]] = {
-    "observations": {
-        name: change(observations=name) for name in ("vector", "policy and critic", *IMAGES)
-    },
+    **shown("vector", "policy and critic", *IMAGES),
     "recurrent": {
         "no": change(),
         "gru": memory("gru", "actor", "critic"),
@@ -55,7 +56,7 @@ MODELS: dict[str, dict[str, Change]] = {
     },
 }
 
-OPTIONS: dict[str, dict[str, Change]] = {
+PPO: dict[str, dict[str, Change]] = {
     "environments and mini-batches": {
         "8, 4": size(8, 4),
         "8, 1": size(8, 1),
@@ -69,9 +70,7 @@ OPTIONS: dict[str, dict[str, Change]] = {
         "critic": change({"obs_groups.critic": ["critic"]}),
         "both": change({"obs_groups.critic": ["policy", "critic"]}),
     },
-    "actions": {
-        name: change(actions=name) for name in ("continuous", "of other bounds", "without bounds")
-    },
+    **taken("continuous", "of other bounds", "without bounds"),
     "actor normalizes": boolean("actor.obs_normalization"),
     "critic normalizes": boolean("critic.obs_normalization"),
     "distribution": {
@@ -92,11 +91,10 @@ OPTIONS: dict[str, dict[str, Change]] = {
         "fixed": algorithm(schedule="fixed"),
         "adaptive to nothing": algorithm(schedule="adaptive", desired_kl=None),
     },
-    "optimizer": {name: algorithm(optimizer=name) for name in ("adam", "adamw", "sgd", "rmsprop")},
-    "entropy_coef": {"0": algorithm(entropy_coef=0.0), "0.01": algorithm(entropy_coef=0.01)},
+    **choices("algorithm.", optimizer=OPTIMIZERS, entropy_coef=(0.0, 0.01)),
     "use_clipped_value_loss": boolean("algorithm.use_clipped_value_loss"),
     "per mini-batch": boolean("algorithm.normalize_advantage_per_mini_batch"),
-    "max_grad_norm": {"1": algorithm(max_grad_norm=1.0), "0.1": algorithm(max_grad_norm=0.1)},
+    **choices("algorithm.", max_grad_norm=(1.0, 0.1)),
     "symmetry": {
         "none": change(),
         "augmented": change(symmetry(True, False)),
@@ -195,4 +193,96 @@ CLASHES = (
     ),
 )
 
-RSL_RL = (Table(BASE, OPTIONS, CLASHES),)
+TEACHER = dataclasses.replace(
+    BASE,
+    features="the teacher",
+    agent={**BASE.agent, "algorithm.num_mini_batches": 1},
+    max_iterations=1,
+)
+STUDENT = dataclasses.replace(
+    BASE,
+    algorithm="distillation",
+    agent={"num_steps_per_env": STEPS, "student.hidden_dims": [16], "teacher.hidden_dims": [16]},
+    teacher=TEACHER,
+)
+
+
+def taught(options: Mapping[str, Any]) -> Change:
+    """Return a change of the teacher's model, and of the actor that it was."""
+
+    def of(model: str) -> dict[str, Any]:
+        return {key.replace("MODEL", model): value for key, value in options.items()}
+
+    teacher = dataclasses.replace(TEACHER, agent={**TEACHER.agent, **of("actor")})
+    return change(of("teacher"), teacher=teacher)
+
+
+AS_PPO = ("optimizer", "use_mixed_precision", "random lengths", "clip_actions")
+OF_BYTES = ("images of bytes", "images with a vector", BOTH)
+
+OPTIONS: dict[str, dict[str, Change]] = {
+    "environments": {str(number): change(num_envs=number) for number in (8, 2, 1)},
+    **shown("vector", "policy and critic", *OF_BYTES),
+    "actions": PPO["actions"],
+    "teacher": {
+        "as the student": taught({"MODEL.obs_normalization": False}),
+        "normalizes": taught({"MODEL.obs_normalization": True}),
+        "sees critic": taught(
+            {
+                "obs_groups.MODEL": ["critic"],
+                "MODEL.class_name": "MLPModel",
+                "MODEL.obs_normalization": True,
+            }
+        ),
+        "recurrent": taught(recurrent("gru", "MODEL")),
+    },
+    "student": {
+        "plain": change(),
+        "gru": change(recurrent("gru", "student")),
+        "lstm": change(recurrent("lstm", "student")),
+    },
+    "student normalizes": boolean("student.obs_normalization"),
+    "distribution": {
+        "Gaussian": distribution("Gaussian", "student"),
+        "Gaussian, scalar": distribution("Gaussian", "student", std_type="scalar"),
+        "Gaussian, bounded": distribution("Gaussian", "student", std_range=[0.2, 1.5]),
+        "Heteroscedastic": distribution("HeteroscedasticGaussian", "student"),
+    },
+    **choices("algorithm.", gradient_length=(4, STEPS, 5), num_learning_epochs=(2, 1)),
+    **choices("algorithm.", loss_type=("mse", "huber")),
+    "max_grad_norm": {str(norm): algorithm(max_grad_norm=norm) for norm in (1.0, 0.1, None)},
+    **{name: PPO[name] for name in AS_PPO},
+}
+
+STUDENTS_CLASHES = (
+    CLASHES[0],
+    # Its teacher would need the encoders of that task's own PPO.
+    Clash({"observations": (BOTH,), "teacher": ("as the student", "normalizes")}, ""),
+    Clash(
+        {"observations": NO_CRITIC, "teacher": ("sees critic",)},
+        "must name observation groups of the task",
+        once_made=True,
+    ),
+    Clash(
+        {"observations": OF_BYTES, "student": ("gru", "lstm")}, "MLPModel and RNNModel read vectors"
+    ),
+    Clash(
+        {"use_mixed_precision": ("yes",), "student": ("gru", "lstm")},
+        "its hidden states are bfloat16 after an update",
+    ),
+    Clash(
+        {"observations": OF_BYTES, "teacher": ("recurrent",)}, "MLPModel and RNNModel read vectors"
+    ),
+    Clash(
+        {"observations": OF_BYTES[::2], "student normalizes": ("yes",)},
+        "reads images only",
+        once_made=True,
+    ),
+    Clash(
+        {"observations": ("images of bytes",), "teacher": ("normalizes",)},
+        "reads images only",
+        once_made=True,
+    ),
+)
+
+RSL_RL = (Table(BASE, PPO, CLASHES), Table(STUDENT, OPTIONS, STUDENTS_CLASHES))

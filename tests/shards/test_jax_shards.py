@@ -1,20 +1,30 @@
-"""N ranks of jax learn from their slices of a rollout what one rank learns from all of it."""
+"""N ranks of jax learn from their slices of a rollout what one rank learns from all of it.
+
+A sample of skrl's combinations trains on jax too, and the ranks end equal. Whether they learn as
+one rank is tested by the claims: a combination compiles for seconds.
+"""
 
 from __future__ import annotations
 
 import pickle
+import random
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from gymnasium.vector import VectorWrapper
 
 pytest.importorskip("jax")
 
 from claims_jax import JAX
-from jax_updates import JaxAgain, Updated, split_update, whole_update
+from jax_updates import PLACE, JaxAgain, Updated, split_update, whole_update
 from judged import AMPLIFIED, TOLERANCE, check_as_one, check_equal
+from pairs_skrl import SKRL
 from rank_processes import run_processes
+from shard_runs import Environments, options
 
+from rltrain.testing import FakeWorld, differing
 from rltrain_devkit.as_one.alike import beyond, differences
 
 pytestmark = pytest.mark.slow  # Each compiles whole updates.
@@ -55,7 +65,6 @@ def test_values_of_the_first_rank_only_are_found(of_float64):
     assert any(where in name for name in beyond(found, AMPLIFIED * TOLERANCE))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("claim", [claim for claim in JAX if claim.on_gloo], ids=str)
 def test_real_ranks_learn_as_one(claim, tmp_path):
     split, whole = on_processes(claim, 2, tmp_path), whole_update(claim, 2)
@@ -68,3 +77,42 @@ def on_processes(claim, ranks, folder):
     script = Path(__file__).with_name("jax_updates.py")
     run_processes([[script, claim, file] for file in files], 300)
     return [Updated(pickle.loads(file.read_bytes())) for file in files]
+
+
+SEED, OF_EACH_TABLE = 12, 3
+
+
+def in_jax(x):
+    import jax.numpy
+
+    if isinstance(x, dict):
+        return {name: in_jax(item) for name, item in x.items()}
+    return jax.numpy.asarray(x.numpy()) if isinstance(x, torch.Tensor) else x
+
+
+class OnJax(VectorWrapper):
+    """Environments of torch for agents of jax."""
+
+    def reset(self, **arguments):
+        return tuple(in_jax(x) for x in self.env.reset(**arguments))
+
+    def step(self, actions):
+        return tuple(in_jax(x) for x in self.env.step(torch.from_numpy(np.array(actions))))
+
+
+def sampled(table):
+    """Return combinations of a table, without the policy that skrl has only for torch."""
+    known = [c for c in table.trained if c.values.get("policy") != "MultivariateGaussianMixin"]
+    return random.Random(f"{SEED} {table}").sample(known, OF_EACH_TABLE)
+
+
+@pytest.mark.parametrize("combination", [c for table in SKRL for c in sampled(table)], ids=str)
+def test_ranks_of_jax_end_equal(combination, tmp_path):
+    claim = combination.claim
+    runs = FakeWorld(2, rank_local=PLACE).train(
+        observers=[lambda: Environments(claim, OnJax)],
+        framework="jax",
+        **options(claim, 1, tmp_path),
+    )
+    assert {run.result.iterations for run in runs} == {2}
+    assert not differing(runs)
