@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from pathlib import Path
 
+from rltrain.plan.resolve import make_plan
 from rltrain.records import Media, RunEnded, RunStarted, Scalars, Warned
+from rltrain.storage.checkpoint import save_with_state
+from rltrain.storage.manifest import write_config
 from rltrain.storage.metrics_file import MetricsFile
-from rltrain.storage.run_folder import RunFolder
+from rltrain.storage.run_folder import RunFolder, create_run_folder
 from rltrain.testing import make_config
 from rltrain.types import World
 
@@ -26,6 +30,18 @@ def made_state(iteration: int = 1, episode_return: float | None = None, **more) 
         "ranks": [],
         **more,
     }
+
+
+def begun_run(*iterations: int, **options) -> Path:
+    """Return the folder of a run as if it had been started, and had saved these checkpoints."""
+    config = make_plan(options, {}).config
+    folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
+    folder.write_manifest({"config": dict(vars(config)), "folder": os.getcwd()})
+    write_config(folder, config)
+    for iteration in iterations:
+        state = made_state(iteration, 1.0, circumstances={"algorithm": config.algorithm})
+        save_with_state(folder, f"{iteration}.txt", lambda path: path.write_text("stub"), state)
+    return folder.path
 
 
 def make_run(

@@ -55,6 +55,7 @@ def test_options_of_any_class_are_compared():
         ("join_timeout", (60, 300)),
         ("hang_timeout", (None, {"step": 60.0})),
         ("gpu_ids", ((0, 1), None)),
+        ("node_rank", (0, 1)),
     ],
 )
 def test_what_is_of_a_node_or_a_path_may_differ(name, values):

@@ -7,7 +7,7 @@ import os
 
 import pytest
 from helpers import refusal
-from made_up_runs import made_state
+from made_up_runs import begun_run
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
@@ -18,37 +18,19 @@ from rltrain.plan.files import with_options_of_run
 from rltrain.plan.resolve import make_plan
 from rltrain.run.agreement import agree
 from rltrain.run.group import SingleProcess
-from rltrain.storage.checkpoint import save_with_state
 from rltrain.storage.manifest import write_config
 from rltrain.storage.run_folder import create_run_folder
 
 
 @pytest.fixture
 def begun(stub, tmp_path):
-    """Plan a run, as if it had been started and had saved checkpoints; return its folder."""
-
-    def begin(*iterations, **options):
-        config = make_plan(
-            {**stub.OPTIONS, "log_root": str(tmp_path / "logs"), **options}, {}
-        ).config
-        folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
-        manifest = {"config": dict(vars(config)), "folder": os.getcwd()}
-        folder.write_manifest(manifest)
-        write_config(folder, config)
-        for iteration in iterations:
-            state = made_state(iteration, circumstances={"algorithm": config.algorithm})
-            save_with_state(folder, f"{iteration}.txt", lambda path: path.write_text("stub"), state)
-        return folder.path
-
-    return begin
+    """Return the folder of a run that had saved these checkpoints."""
+    where = {**stub.OPTIONS, "log_root": str(tmp_path / "logs")}
+    return lambda *iterations, **options: begun_run(*iterations, **{**where, **options})
 
 
-@pytest.fixture
-def refused(stub):
-    def refuse(environ=None, **options) -> str:
-        return refusal(make_plan, options, environ or {})
-
-    return refuse
+def refused(**options) -> str:
+    return refusal(make_plan, options, {})
 
 
 def resumed(run, **options):
@@ -79,17 +61,19 @@ def test_everything_that_the_user_gave_is_kept(begun):
     assert json.loads(json.dumps(vars(config))) == before | changed
 
 
-def test_ranks_and_places_are_kept(begun):
+def test_ranks_and_places_are_kept_but_neither_trust_nor_how_the_run_was_started(begun):
     where = {"distributed": True, "nproc_per_node": 2, "launcher": "stub_launcher"}
-    config = resumed(begun(1, **where, max_restarts=2))
+    more = {"auto_resume": True, "run_name": "mine", "trust": True}
+    config = resumed(begun(1, **where, **more, max_restarts=2))
+    assert not config.trust
+    assert not config.auto_resume
     assert (config.nproc_per_node, config.launcher, config.max_restarts) == (2, "stub_launcher", 2)
 
 
 def test_options_beside_it_win(begun):
     run = begun(1, **GIVEN)
-    config = resumed(
-        run, max_iterations=9, agent={"learn.rate": 0.1}, env={}, total_envs=4, keep=None
-    )
+    given = {"agent": {"learn.rate": 0.1}, "env": {}, "total_envs": 4, "keep": None}
+    config = resumed(run, max_iterations=9, **given)
     assert (config.max_iterations, config.total_envs, config.num_envs) == (9, 4, 4)
     agent = dict(flatten(dict(config.agent)))
     assert (agent["learn.rate"], agent["model.units"]) == (0.1, [3])
@@ -142,12 +126,6 @@ def test_a_run_folder_that_was_moved_and_relative_paths(begun, tmp_path):
     assert config.log_root == "logs"
 
 
-def test_trust_is_never_inherited_nor_the_start_of_the_run(begun, tmp_path):
-    config = resumed(begun(1, auto_resume=True, run_name="mine", trust=True))
-    assert not config.trust
-    assert not config.auto_resume
-
-
 def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
     run = begun(1)
     config = resumed(run, max_iterations=9)
@@ -165,7 +143,7 @@ def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
         resumed(again.path)
 
 
-def test_a_wrong_run_is_refused(begun, refused, tmp_path):
+def test_a_wrong_run_is_refused(begun, tmp_path):
     run, empty = begun(1), begun()
     assert refused(resume="nowhere") == (
         "--resume nowhere: is not there. Name a run folder, a checkpoint in one, or latest."
@@ -193,7 +171,7 @@ def test_a_wrong_run_is_refused(begun, refused, tmp_path):
     assert "config.yaml is missing" in refused(resume=str(run))
 
 
-def test_what_contradicts_it_is_refused(begun, refused):
+def test_what_contradicts_it_is_refused(begun):
     run = str(begun(1))
     for other in ({"checkpoint": "latest"}, {"auto_resume": True}):
         message = refused(resume=run, **other)

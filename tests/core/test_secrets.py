@@ -25,23 +25,27 @@ SECRET = "s3cr3t-of-mine"
         *("api_key", "wandb.api_key", "agent.logger.api-key", "token", "access_token", "password"),
         *("AWS_SECRET_ACCESS_KEY", "GOOGLE_APPLICATION_CREDENTIALS", "client_secret"),
         *("WANDB_KEY", "wandb_key", "agent.wandbKey", "API-KEY", "APIKey", "apikeys"),
+        *("auth", "oauth", "bearer", "apiToken", "authToken", "dbPassword", "PGPASSWORD"),
+        *("MYSQL_PWD", "cookie", "Set-Cookie", "Authorization", "connection_string"),
         *(
-            "auth",
-            "oauth",
-            "bearer",
-            "apiToken",
-            "authToken",
-            "dbPassword",
-            "PGPASSWORD",
-            "MYSQL_PWD",
+            "SENTRY_DSN",
+            "session_id",
+            "csrftoken",
+            "jwt",
+            "comet_ml_key",
+            "wandb.key",
+            "agent.api.key",
         ),
-        *("cookie", "Set-Cookie", "Authorization", "connection_string", "SENTRY_DSN"),
-        *("session_id", "csrftoken", "jwt", "comet_ml_key", "wandb.key", "agent.api.key"),
     ],
 )
 def test_values_are_hidden_by_name(name):
     assert hide(SECRET, name) == HIDDEN
     assert hide({"a": [{name: SECRET}]}) == {"a": [{name: HIDDEN}]}
+
+
+@pytest.mark.parametrize("name", ["password", "db_pwd", "agent.dbPassword", "token", "auth"])
+def test_a_number_may_be_a_password(name):
+    assert hide_words([f"{name}=246813"]) == [f"{name}=(hidden)"]
 
 
 @pytest.mark.parametrize(
@@ -52,19 +56,9 @@ def test_values_are_hidden_by_name(name):
         *(("repository", "ssh://git@host/x"), ("at", "http://host:80/a@b")),
         *(("token_dim", 64), ("num_tokens", 8), ("max_tokens", 4_000_000), ("tokenizer", "bpe")),
         *(("auth_hidden_size", 3), ("key_dim", 16), ("keyframe", "first"), ("keys", ["a", "b"])),
-        *(
-            ("password_length", 12),
-            ("password_file", "/x/y"),
-            ("secret_sauce", True),
-            ("jwt", False),
-        ),
-        *(("cookie_cutter", "round"), ("forward_pass", "fused")),
-        *(
-            ("obs_key", "policy_state_12345678"),
-            ("rng_key", 123456789),
-            ("author", "me"),
-            ("auth", ""),
-        ),
+        *(("password_length", 12), ("password_file", "/x/y"), ("secret_sauce", True)),
+        *(("jwt", False), ("cookie_cutter", "round"), ("forward_pass", "fused"), ("auth", "")),
+        *(("obs_key", "policy_state_12345678"), ("rng_key", 123456789), ("author", "me")),
         *(("git_commit", "0" * 40), ("PWD", "/home/me/runs"), ("token", "none"), ("lr", 1e-3)),
         *(("note", "two: words"), ("file", "a=b.yaml"), ("basic", "training of walkers")),
     ],
@@ -75,22 +69,10 @@ def test_other_values_are_not(name, value):
 
 
 @pytest.mark.parametrize(
-    "name", ["password", "db_pwd", "api_key", "agent.dbPassword", "token", "auth"]
-)
-def test_a_number_may_be_a_password(name):
-    assert hide(246813, name) == HIDDEN
-    assert hide_words([f"{name}=246813"]) == [f"{name}=(hidden)"]
-
-
-@pytest.mark.parametrize(
     "secret",
     [
-        *(
-            "AKIAIOSFODNN7EXAMPLE",
-            "ghp_" + "aB3" * 12,
-            "github_pat_" + "a1_" * 12,
-            "hf_" + "aBc" * 12,
-        ),
+        *("AKIAIOSFODNN7EXAMPLE", "ghp_" + "aB3" * 12, "github_pat_" + "a1_" * 12),
+        "hf_" + "aBc" * 12,
         *("glpat-" + "x1-y" * 5, "sk-proj-" + "aB3-" * 10, "sk-ant-api03-" + "aB3" * 10),
         *("xoxb-123456789012-abcdefABCDEF", "AIza" + "aB3-_" * 7, "npm_" + "aB3" * 12),
         *("pypi-AgEIcHlwaS5vcmc" + "x" * 20, "wandb_v1_" + "aB3" * 12, "local-" + "0af1" * 10),
@@ -154,26 +136,10 @@ def test_secrets_are_found_in_what_a_word_holds(word, hidden):
     assert hide_words([word.replace("S", SECRET) if "Server" not in word else word]) == [hidden]
 
 
-@pytest.mark.parametrize(
-    "part",
-    [
-        *(
-            "[",
-            "{a: ",
-            "a=",
-            "a: ",
-            "a: [",
-            "--a ",
-            "a:\n",
-            "'",
-            "a: 'b",
-            "password: x ",
-            "token=[",
-            " ",
-            "://",
-        )
-    ],
-)
+PARTS = ("[", "{a: ", "a=", "a: ", "a: [", "--a ", "a:\n", "'", "a: 'b", "password: x ", "token=[")
+
+
+@pytest.mark.parametrize("part", [*PARTS, " ", "://"])
 def test_looking_for_secrets_takes_no_longer_than_the_text(part):
     began = time.process_time()
     hide(part * (100_000 // len(part)), "note")
@@ -245,20 +211,9 @@ def run_command(monkeypatch, capfd, *words: str) -> tuple[int, str]:
 def test_no_file_and_no_output_of_a_run_has_a_secret(stub, monkeypatch, capfd):
     monkeypatch.setenv("WANDB_API_KEY", SECRET)
     words = [word.format(*[SECRET] * 2) for word in WAYS]
-    flags = ["--library", "stub", "--task", "StubOpen-v0", "--framework", "numpy"]
-    flags += [
-        "--backend",
-        "stub",
-        "--grad-sync",
-        "plain",
-        "--writer",
-        "notes",
-        "--writer",
-        "console",
-    ]
-    flags += ["--max-iterations", "1"]
+    words += ["--writer", "notes", "--writer", "console"]
     for more in (["--dry-run"], []):
-        status, printed = run_command(monkeypatch, capfd, *flags, *words, *more)
+        status, printed = run_command(monkeypatch, capfd, *FLAGS, *words, *more)
         assert (status, SECRET in printed) == (0, False), printed
     (run,) = Path("logs").glob("*/*/*")
     assert files_with(Path("logs"), SECRET) == []
@@ -268,14 +223,8 @@ def test_no_file_and_no_output_of_a_run_has_a_secret(stub, monkeypatch, capfd):
     assert options["learn"]["url"] == "https://(hidden)@host/x?token=(hidden)"
     assert "api_key" not in options["learn"]  # A run from this file takes it from elsewhere.
     # Whoever goes on from the run gives its secrets again.
-    again = [
-        "--resume",
-        str(run),
-        "--trust",
-        "--max-iterations",
-        "2",
-        "+agent.learn.api_key=" + SECRET,
-    ]
+    again = ["--resume", str(run), "--trust", "--max-iterations", "2"]
+    again.append("+agent.learn.api_key=" + SECRET)
     for more in (["--dry-run"], []):
         status, printed = run_command(monkeypatch, capfd, *again, *more)
         assert (status, SECRET in printed) == (0, False), printed

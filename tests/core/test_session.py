@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import random
 import signal
 import time
@@ -88,33 +89,16 @@ def test_hooks_are_called_in_the_order_of_the_run(run, stub):
     ]
 
 
-def test_a_distributed_run_makes_its_group_first(run, stub, monkeypatch):
-    for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}.items():
-        monkeypatch.setenv(name, value)
-    run(distributed=True)
-    assert stub.EVENTS[0] == "init_distributed"
-
-
-def test_a_rank_that_joins_sees_only_the_chosen_gpus(run, stub, monkeypatch):
-    import os
-
+def test_a_rank_that_joins_makes_its_group_first_and_sees_only_the_chosen_gpus(
+    run, stub, monkeypatch
+):
     values = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "STUB_GPUS": "2"}
     for name, value in {**values, "CUDA_VISIBLE_DEVICES": "4,5"}.items():
         monkeypatch.setenv(name, value)
     run(distributed=True, backend="stub_gpu", gpu_ids=1)
+    assert stub.EVENTS[0] == "init_distributed"
     assert stub.RECORDS[0].world.device == "cuda:0"
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "5"
-
-
-def test_a_plugin_can_ask_how_many_iterations_are_done(ranks):
-    def body(session):
-        for iteration in (0, 1):
-            assert session.iteration == iteration
-            steps(session, 1)
-            session.record(Scalars(iteration + 1, {}))
-        assert session.iteration == 2
-
-    ranks(body)
 
 
 def test_the_result_holds_the_outcome_of_the_run(run):
@@ -150,16 +134,12 @@ def test_every_writer_gets_every_record(run, stub):
         assert f"write more {kind}" in written
 
 
-@pytest.mark.parametrize(("name", "kind"), [("ValueError", ValueError)])
-def test_an_error_in_training_propagates_unchanged_and_is_recorded(run, stub, name, kind):
-    with pytest.raises(kind, match=r"^as asked$") as caught:
-        run(agent={"fail": name})
+def test_an_error_in_training_propagates_unchanged_and_is_recorded(run, stub):
+    with pytest.raises(ValueError, match=r"^as asked$") as caught:
+        run(agent={"fail": "ValueError"})
     # A single process has no peer to lose: its environment is closed anyway.
     assert stub.EVENTS[-3:] == ["write RunEnded", ("shutdown", caught.value), "env closed"]
     assert stub.RECORDS[-1].error == "ValueError: as asked"
-
-
-def test_an_interrupt_shuts_down_too(run, stub):
     with pytest.raises(KeyboardInterrupt):
         run(agent={"fail": "KeyboardInterrupt"})
     assert isinstance(stub.EVENTS[-2][1], KeyboardInterrupt)
@@ -200,7 +180,8 @@ def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, env, mess
         run()
 
 
-def test_the_manifest_describes_the_run(run):
+def test_the_manifest_describes_the_run(run, site):
+    site.install("broken-one", "", requires=("not a requirement at all",))  # Stops no run.
     result = run(seed=3, agent={"learn.steps": 2})
     manifest = json.loads((Path(result.run_dir) / "manifest.json").read_text())
     assert manifest["seed"] == 3
@@ -211,11 +192,6 @@ def test_the_manifest_describes_the_run(run):
     assert manifest["config"]["num_envs"] == 2
     assert {"python", "rltrain", "rltrain-stub"} <= set(manifest["versions"])
     assert {"started", "command", "host", "folder", "world_size", "num_nodes"} <= set(manifest)
-
-
-def test_metadata_that_does_not_parse_does_not_stop_a_run(run, site):
-    site.install("broken-one", "", requires=("not a requirement at all",))
-    assert run().iterations == 3
 
 
 def test_a_drawn_seed_is_reported_and_differs_from_run_to_run(run, stub):
@@ -233,9 +209,11 @@ def test_a_drawn_seed_is_reported_and_differs_from_run_to_run(run, stub):
 def test_ranks_agree_on_a_drawn_seed_and_a_folder(ranks):
     def body(session):
         seen[session.world.rank] = (session.config.seed, session.run_folder.path)
+        groups.append(session.group)
 
-    seen = {}
+    seen, groups = {}, []
     results = ranks(body, seed=-1)
+    assert [group.closed for group in groups] == [1, 1]
     assert seen[0] == seen[1]
     assert seen[0][0] >= 0
     assert results[0].run_dir == results[1].run_dir == str(seen[0][1])
@@ -255,21 +233,10 @@ def test_the_first_reset_takes_the_ranks_seed_and_no_later_one(ranks):
     assert seen[0][1] != seen[1][1]
 
 
-@pytest.mark.parametrize("name", ["seed", "agent", "num_envs"])
-def test_ranks_that_run_different_things_are_refused(ranks, name):
-    values = {"seed": (1, 2), "agent": ({"a": {"b": 1}}, {"a": {"b": 2}}), "num_envs": (2, 3)}
-    errors = ranks(steps, configs=[{name: value} for value in values[name]])
-    for error in errors:
+def test_ranks_that_run_different_things_are_refused(ranks):
+    for error in ranks(steps, configs=[{"agent": {"a": {"b": value}}} for value in (1, 2)]):
         assert isinstance(error, UsageError)
-        assert name in str(error)
-        assert "1 on rank 0" in str(error) or "2 on rank 0" in str(error)
-        assert "on rank 1" in str(error)
-
-
-def test_nodes_may_differ_in_their_local_settings(ranks):
-    configs = [{"node_rank": 0, "gpu_ids": None}, {"node_rank": 1, "gpu_ids": (1,)}]
-    results = ranks(lambda session: None, configs=configs)
-    assert not any(isinstance(result, Exception) for result in results)
+        assert "agent.a.b is 1 on rank 0 and 2 on rank 1" in str(error)
 
 
 def test_a_folder_that_cannot_be_made_ends_every_rank(ranks, tmp_path):
@@ -292,14 +259,8 @@ def test_scalars_and_episodes_are_merged_over_ranks(ranks, stub):
     merged = {}
     results = ranks(body)
     for rank in (0, 1):
-        assert merged[rank].values == {
-            "loss": 0.5,
-            "t (max)": 1.0,
-            "t (min)": 0.0,
-            "n (sum)": 3.0,
-            "only 0": 5.0,
-            "only 1": 5.0,
-        }
+        means = {"loss": 0.5, "only 0": 5.0, "only 1": 5.0}
+        assert merged[rank].values == {**means, "t (max)": 1.0, "t (min)": 0.0, "n (sum)": 3.0}
         assert merged[rank].frames == 2 * (6 + 12)
         assert len(merged[rank].fps) == 2
         # 3 + 2 episodes on rank 0, 6 + 4 on rank 1.
@@ -330,7 +291,9 @@ def test_a_rank_that_is_early_waits(ranks, stub):
 
 def test_only_rank_0_writes(ranks, stub):
     def body(session):
+        assert session.iteration == 0
         session.record(Scalars(1, {}))
+        assert session.iteration == 1
         session.save_checkpoint("a.txt", lambda path: saved.append(path.write_text("a")), 1)
 
     saved = []
@@ -338,8 +301,7 @@ def test_only_rank_0_writes(ranks, stub):
     kinds = [type(record).__name__ for record in stub.RECORDS]
     assert kinds == ["RunStarted", "Scalars", "CheckpointSaved", "RunEnded"]
     assert len(saved) == 1
-    assert results[0].checkpoint
-    assert results[1].checkpoint is None
+    assert (bool(results[0].checkpoint), results[1].checkpoint) == (True, None)
 
 
 def test_a_target_ends_every_rank_at_once(ranks, stub):
@@ -355,6 +317,7 @@ def test_a_target_ends_every_rank_at_once(ranks, stub):
     assert [result.solved for result in results] == [True, True]
     assert [result.iterations for result in results] == [10, 10]
     assert stub.RECORDS[-1].solved
+    assert not any(result.solved for result in ranks(body, target_return=2.41))
 
 
 @pytest.mark.parametrize(("last", "done", "code"), [(9, 2, 75), (2, 2, 0)])
@@ -375,37 +338,23 @@ def test_a_request_to_one_rank_ends_all(ranks, stub, tmp_path, last, done, code)
     assert stub.RECORDS[-1].asked is (code != 0)
 
 
-def test_a_target_that_is_not_reached_ends_nothing(ranks):
-    def body(session):
-        steps(session, 200)
-        session.record(Scalars(1, {}))
-        assert not session.should_stop
-
-    assert not any(result.solved for result in ranks(body, target_return=2.41))
-
-
 EVERY = make_config().check_interval
 
 
 @pytest.mark.parametrize(
-    ("since", "found"),
-    [(1, 1), (2, EVERY), (EVERY, EVERY), (EVERY + 1, 2 * EVERY), (2 * EVERY + 1, 3 * EVERY)],
+    ("begin", "iterations", "since", "found"),
+    [
+        *((1, 3 * EVERY + 1, since, EVERY) for since in (2, EVERY)),
+        (1, 3 * EVERY + 1, 1, 1),
+        (1, 3 * EVERY + 1, EVERY + 1, 2 * EVERY),
+        (1, 3 * EVERY + 1, 2 * EVERY + 1, 3 * EVERY),
+        (1, 2, 2, 2),  # When training ends.
+        (2 * EVERY + 2, 2 * EVERY + 3, 1, 2 * EVERY + 2),  # After a resumed run's first iteration.
+    ],
 )
 def test_ranks_that_diverge_are_found_after_the_first_iteration_and_every_interval(
-    ranks, since, found
+    ranks, begin, iterations, since, found
 ):
-    assert_diverged(ranks, 3 * EVERY + 1, since, found)
-
-
-def test_ranks_that_diverge_are_found_when_training_ends(ranks):
-    assert_diverged(ranks, 2, 2, 2)
-
-
-def test_a_resumed_run_is_checked_after_its_first_iteration(ranks):
-    assert_diverged(ranks, 2 * EVERY + 3, 1, 2 * EVERY + 2, begin=2 * EVERY + 2)
-
-
-def assert_diverged(ranks, iterations, since, found, begin=1):
     def body(session):
         rank, now = session.world.rank, 0
         parts = {"same": 1, "weight": rank % 2, "bias": rank}
@@ -428,15 +377,6 @@ def test_a_rank_that_ends_before_the_others_is_reported(ranks):
     for error in ranks(body):
         assert isinstance(error, DivergenceError)
         assert "rank 0 records iteration 3, rank 1 ends after iteration 2" in str(error)
-
-
-def test_the_group_is_closed_unless_there_was_an_error(ranks):
-    def body(session):
-        groups.append(session.group)
-
-    groups = []
-    ranks(body)
-    assert [group.closed for group in groups] == [1, 1]
 
 
 def single(body, tmp_path, *more) -> Session:
@@ -476,32 +416,20 @@ def test_each_stream_seeds_the_generators_at_the_right_time(stub, tmp_path):
     assert drawn["model"] != drawn["learner"]
 
 
-def test_iterations_continue_after_a_loaded_checkpoint(stub, tmp_path):
-    def body(session):
-        for iteration in (101, 102, 103):
-            session.record(Scalars(iteration, {}))
-
-    assert single(body, tmp_path).run().iterations == 3
-
-
-def test_what_a_suite_adds_is_read_through_the_counter(stub, tmp_path):
+def test_environments_show_what_a_suite_adds_and_a_reset_restarts_every_episode(stub, tmp_path):
     def body(session):
         assert session.env.max_episode_length == 4
         assert not hasattr(session.env, "no_such_thing")
         session.env.unwrapped.max_episode_length = 7
         assert session.env.max_episode_length == 7
-
-    single(body, tmp_path).run()
-
-
-def test_a_reset_restarts_every_episode(stub, tmp_path):
-    def body(session):
         steps(session, 1)
         session.env.reset()
         steps(session, 2)
-        assert session.record(Scalars(1, {})).episode_return == 2.0
+        assert session.record(Scalars(101, {})).episode_return == 2.0
+        for iteration in (102, 103):  # It goes on after a loaded checkpoint.
+            session.record(Scalars(iteration, {}))
 
-    single(body, tmp_path).run()
+    assert single(body, tmp_path).run().iterations == 3
 
 
 class Shuts:
@@ -531,12 +459,9 @@ def test_a_shutdown_error_does_not_hide_an_earlier_error(stub, tmp_path):
         single(body, tmp_path, Shuts(OSError("cannot close"))).run()
 
 
-def test_a_launcher_without_launch_names_itself(run):
+def test_a_launcher_that_does_not_launch_or_returns_nothing_names_itself(run, monkeypatch):
     with pytest.raises(PluginError, match=r"launcher 'without_launch' .*: implement launch\."):
         run(distributed=True, nproc_per_node=2, launcher="without_launch")
-
-
-def test_a_launcher_that_returns_nothing_names_itself(run, monkeypatch):
     monkeypatch.setattr(stub_parts.StubLauncher, "launch", lambda self, config, work: None)
     with pytest.raises(
         PluginError, match=r"'stub_launcher' returned NoneType: its launch\(\) must"
@@ -704,6 +629,8 @@ def test_models_of_which_one_is_not_wrapped_are_named_in_the_first_iteration(ran
 
     for each in ranks(body):
         assert "trains 2 parameters on 2 ranks" in str(each)
+    for each in ranks(lambda session: session.gradient_sync([np.zeros(1)]) and None):
+        assert "trains 1 parameters on 2 ranks" in str(each)  # It records nothing.
     assert not [record for record in stub.RECORDS if isinstance(record, Scalars)]
 
 
@@ -717,12 +644,7 @@ def test_a_number_that_is_trained_beside_models_need_not_be_wrapped(ranks):
     assert [each.iterations for each in ranks(body)] == [1, 1]
 
 
-def test_a_library_that_records_nothing_is_named_too(ranks):
-    for each in ranks(lambda session: session.gradient_sync([np.zeros(1)]) and None):
-        assert "trains 1 parameters on 2 ranks" in str(each)
-
-
-def test_numbers_that_a_plugin_adds_join_the_iterations_metrics(ranks):
+def test_numbers_that_a_plugin_adds_join_the_iterations_metrics(ranks, stub):
     def body(session):
         rank = session.world.rank
         steps(session, 1)
@@ -736,7 +658,7 @@ def test_numbers_that_a_plugin_adds_join_the_iterations_metrics(ranks):
         return session.result()
 
     ranks(body)
-    first, second = (x.values for x in stub_parts.stub_plugin.RECORDS if isinstance(x, Scalars))
+    first, second = (x.values for x in stub.RECORDS if isinstance(x, Scalars))
     added = {"added/mean": 7.0, "added/most (max)": 2.0, "added/on rank 1": 7.0}
     assert first == {"loss": 1.0, **added}
     assert second == {"loss": 1.0}

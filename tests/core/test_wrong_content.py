@@ -6,24 +6,21 @@ import contextlib
 import dataclasses
 import json
 import math
-import os
 import re
 import time
 from pathlib import Path
 
 import pytest
-from made_up_runs import made_state
+from made_up_runs import begun_run, made_state
 from wrong_content import KINDS, changed, put
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
 from rltrain.policies.trained import find_trained
-from rltrain.storage.checkpoint import INDEX, Checkpoint, save_with_state, write_state
-from rltrain.storage.manifest import write_config
+from rltrain.storage.checkpoint import INDEX, Checkpoint, write_state
 from rltrain.storage.resume import resumption
 from rltrain.storage.run import Run, find_checkpoint
-from rltrain.storage.run_folder import create_run_folder
 from rltrain.testing import make_config
 from rltrain.types import World
 
@@ -31,14 +28,7 @@ from rltrain.types import World
 @pytest.fixture
 def run(stub, tmp_path) -> Path:
     """The folder of a run that has saved two checkpoints."""
-    config = make_plan({**stub.OPTIONS, "log_root": str(tmp_path), "run_name": "mine"}, {}).config
-    folder = create_run_folder(config.log_root, config.library, config.task, config.run_name)
-    folder.write_manifest({"config": dict(vars(config)), "folder": os.getcwd()})
-    write_config(folder, config)
-    for iteration in (1, 2):
-        state = made_state(iteration, 1.0, circumstances={"algorithm": config.algorithm})
-        save_with_state(folder, f"{iteration}.txt", lambda path: path.write_text("stub"), state)
-    return folder.path
+    return begun_run(1, 2, **stub.OPTIONS, log_root=str(tmp_path), run_name="mine")
 
 
 @pytest.mark.slow
