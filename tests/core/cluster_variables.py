@@ -20,8 +20,6 @@ SLURM = {
     "SLURM_STEP_NODELIST": "n[1-3]",
 }
 """Of the second task on the second of three nodes, as srun sets them."""
-
-
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "3",
     "OMPI_COMM_WORLD_LOCAL_RANK": "1",
@@ -29,19 +27,13 @@ OPEN_MPI = {
     "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
     "OMPI_MCA_orte_hnp_uri": "1531576320.0;tcp://10.96.0.1,192.168.0.9:34911",
 }
-
-
 HYDRA = {"PMI_RANK": "3", "PMI_SIZE": "4", "MPI_LOCALRANKID": "1", "MPI_LOCALNRANKS": "2"}
-
-
 FLUX = {
     "FLUX_TASK_RANK": "3",
     "FLUX_JOB_SIZE": "4",
     "FLUX_TASK_LOCAL_ID": "1",
     "FLUX_JOB_NNODES": "2",
 }
-
-
 PALS = {
     "PALS_RANKID": "3",
     "PMI_RANK": "3",
@@ -49,11 +41,7 @@ PALS = {
     "PMI_LOCAL_RANK": "1",
     "PMI_LOCAL_SIZE": "2",
 }
-
-
 TORCHRUN = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
-
-
 SKRL = {
     "JAX_RANK": "1",
     "JAX_LOCAL_RANK": "1",
@@ -61,11 +49,7 @@ SKRL = {
     "JAX_COORDINATOR_ADDR": "10.0.0.1",
     "JAX_COORDINATOR_PORT": "5000",
 }
-
-
 PAI_DLC = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "dlc-0", "MASTER_PORT": "23456"}
-
-
 TRAIN_JOB = {
     "PET_NNODES": "2",
     "PET_NODE_RANK": "1",
@@ -73,59 +57,39 @@ TRAIN_JOB = {
     "PET_MASTER_ADDR": "job-node-0-0.job",
     "PET_MASTER_PORT": "29400",
 }
-
-
 PYTORCH_JOB = {**TRAIN_JOB, "WORLD_SIZE": "16", "RANK": "1"}
 """With `nprocPerNode`: WORLD_SIZE counts ranks."""
-
-
 JAX_JOB = {
     "COORDINATOR_ADDRESS": "job-worker-0",
     "COORDINATOR_PORT": "6666",
     "NUM_PROCESSES": "2",
     "PROCESS_ID": "1",
 }
-
-
 JAX_TRAIN_JOB = {
     "JAX_COORDINATOR_ADDRESS": "job-node-0-0.job:29500",
     "JAX_NUM_PROCESSES": "2",
     "JAX_PROCESS_ID": "1",
 }
-
-
 VOLCANO = {
     "VC_TASK_INDEX": "1",
     "VC_WORKER_HOSTS": "job-worker-0.job,job-worker-1.job",
     "VC_WORKER_NUM": "2",
     "HOSTNAME": "job-worker-1",
 }
-
-
 VOLCANO_WITH_MASTER = {**VOLCANO, "VC_MASTER_HOSTS": "job-master-0.job", "VC_MASTER_NUM": "1"}
-
-
 INDEXED_JOB = {"JOB_COMPLETION_INDEX": "1", "HOSTNAME": "train-workers-0-1"}
-
-
 AWS_BATCH = {
     "AWS_BATCH_JOB_NUM_NODES": "3",
     "AWS_BATCH_JOB_NODE_INDEX": "0",
     "AWS_BATCH_JOB_MAIN_NODE_INDEX": "2",
     "AWS_BATCH_JOB_MAIN_NODE_PRIVATE_IPV4_ADDRESS": "10.0.0.7",
 }
-
-
 SAGEMAKER = {"SM_HOSTS": '["algo-2", "algo-1"]', "SM_CURRENT_HOST": "algo-2", "SM_NUM_GPUS": "4"}
-
-
 SKYPILOT = {
     "SKYPILOT_NODE_RANK": "1",
     "SKYPILOT_NODE_IPS": "10.0.0.5\n10.0.0.6",
     "SKYPILOT_NUM_GPUS_PER_NODE": "8",
 }
-
-
 VERTEX = {
     "CLUSTER_SPEC": json.dumps(
         {

@@ -28,15 +28,7 @@ def wait_for(
     process: subprocess.Popen[str] | None = None,
     what: str = "it does not happen",
 ) -> T:
-    """Wait until a condition holds; return what it returned.
-
-    Args:
-        condition: asked again and again.
-        seconds: after these, the test fails.
-        every: seconds between two questions.
-        process: the test fails if it ends.
-        what: why the test fails.
-    """
+    """Wait until a condition holds; return what it returned. The test fails if a process ends."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert process is None or process.poll() is None, process.communicate()

@@ -36,11 +36,7 @@ class Site:
         version: str = "1.0",
         requires: tuple[str, ...] = (),
     ) -> str:
-        """Install a distribution whose entry point `point` names a module with this source.
-
-        Returns:
-            The module's name.
-        """
+        """Install a distribution whose entry point names a module with this source; return it."""
         if module is None:
             module = f"fixture_{next(_NUMBER)}_{name.replace('-', '_')}"
             (self.path / f"{module}.py").write_text(textwrap.dedent(source or ""))

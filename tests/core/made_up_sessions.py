@@ -38,16 +38,7 @@ class Body:
 
 
 def session_of(group, body, plugins=None, *, arrays=None, learns_nothing=True, **options):
-    """Return a rank's session; each rank is on a node of its own.
-
-    Args:
-        group: the rank's process group.
-        body: trains, given the session.
-        plugins: more of them by name; without a suite, it is the stub's.
-        arrays: those of frameworks by name.
-        learns_nothing: whether the library says so.
-        **options: of the run.
-    """
+    """Return a rank's session, in which `body` trains; each rank is on a node of its own."""
     registered, rank, ranks = RunPlugins(), group.rank, group.world_size
     named = {"suite": stub_parts.StubSuite(), **(plugins or {})}
     for name, plugin in {"library": Body(group, body, learns_nothing), **named}.items():

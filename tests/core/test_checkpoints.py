@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from made_up_runs import made_state
+from wrong_content import KINDS, put
 
 from rltrain.data import pack_state
 from rltrain.errors import UsageError
@@ -60,11 +61,8 @@ def test_replacing_a_file_replaces_its_state(folder):
     path = save(folder, "best_[1.5].pth", "new", 2)
     assert Checkpoint(path).state["iteration"] == 2
     assert len(list(folder.path.glob("checkpoints/ranks/*"))) == 1
-
-
-def test_a_file_that_was_copied_alone_has_no_state(folder, tmp_path):
-    path = save(folder, "a.pth", "weights")
-    assert Checkpoint(path.rename(tmp_path / "a.pth")).state is None
+    alone = path.rename(folder.path / "alone.pth")  # Copied without its state, it has none.
+    assert Checkpoint(alone).state is None
 
 
 def state_of(checkpoint) -> Path:
@@ -85,9 +83,8 @@ def test_damage_is_noticed(folder, of, tenth, how):
     else:
         contents[place] ^= 1
     damaged.write_bytes(contents)
-    with pytest.raises(
-        UsageError, match=rf"{path}: is damaged: {damaged.name} is not what was written"
-    ):
+    told = rf"{path}: is damaged: {damaged.name} is not what was written"
+    with pytest.raises(UsageError, match=told):
         Checkpoint(path).check()
 
 
@@ -98,8 +95,6 @@ class Planted:
         self.file = folder / "planted"
 
     def __reduce__(self):
-        import os
-
         return os.mkdir, (str(self.file),)
 
 
@@ -141,27 +136,16 @@ def test_a_state_with_wrong_contents_is_damaged(folder, state):
         Checkpoint(path).check()
 
 
-@pytest.mark.parametrize("kind", ["pipe", "device", "folder", "huge"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_what_is_no_plain_file_is_no_state(folder, kind):
     path = save(folder, "a.pth", "weights")
     state = state_of(path)
-    state.unlink()
-    if kind == "pipe":
-        os.mkfifo(state)
-    elif kind == "device":
-        state.symlink_to("/dev/zero")
-    elif kind == "folder":
-        state.mkdir()
-    else:
-        with state.open("wb") as file:
-            file.truncate(1 << 42)
+    put(kind, state)
     with pytest.raises(DamagedCheckpoint):
         Checkpoint(path).check()
 
 
 def test_an_interrupted_save_keeps_the_previous_state_and_file(folder, monkeypatch):
-    import os
-
     path = save(folder, "a.pth", "old", 1)
     replace = os.replace
 
@@ -268,10 +252,7 @@ def test_a_damaged_index_is_made_again(runs, tmp_path, text):
     save(runs[1], "4.pth", "after", 4)
     assert find("latest", tmp_path) == "after"
     assert find("best", tmp_path) == "second 2"
-
-
-def test_a_name_that_is_saved_again_is_the_latest(runs, tmp_path):
-    save(runs[1], "1.pth", "again", 4, 7.0)
+    save(runs[1], "1.pth", "again", 5, 7.0)  # A name that is saved again is the latest.
     assert find("latest", tmp_path) == "again"
 
 

@@ -37,6 +37,7 @@ def dry(cli):
     return run
 
 
+ML_FRAMEWORK = ("--ml_framework jax", "--ml-framework=jax")
 WRONG = [
     ("--num-env 4", "Unknown argument '--num-env'. Did you mean '--num-envs'?"),
     ("--libary=stub", "Unknown argument '--libary'. Did you mean '--library'?"),
@@ -74,6 +75,8 @@ WRONG = [
         "write mine:NAME, the module and not its file, and start in the folder of",
     ),
     ("agent.resume=True", "agent.resume=True: not read here. Give --resume."),
+    # Isaac Lab's flag for the framework.
+    *((words, "--framework jax: stub runs on numpy only.") for words in ML_FRAMEWORK),
 ]
 
 
@@ -118,12 +121,23 @@ def test_a_run_that_fails_shows_where_and_leaves_status_1(stub):
     assert done.stderr.rstrip().endswith("ValueError: as asked")
 
 
-def test_dashes_and_underscores_are_the_same(dry):
-    assert "7 a rank, 7 in all" in dry("--num_envs=7")
-    assert "7 a rank, 7 in all" in dry("--num_envs", "7")
-    assert "7 a rank, 7 in all" in dry("--num-envs", "7")
-    # Only in names, not in values.
-    assert "my_logs" in dry("--log_root=my_logs")
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("--num_envs=7", "7 a rank, 7 in all"),
+        ("--num_envs 7", "7 a rank, 7 in all"),
+        ("--num-envs 7", "7 a rank, 7 in all"),
+        ("--log_root=my_logs", "my_logs"),  # Dashes are in names, not in values.
+        ("--seed -1", "chosen on rank 0"),
+        ("--target-return -200", "a mean return of -200"),
+        (
+            "--distributed --nnodes 2 --node-rank 1 --cluster none --nproc-per-node 1",
+            "; node 1 of 2, meeting at 127.0.0.1:29500\n",
+        ),
+    ],
+)
+def test_the_plan_shows_what_was_typed(dry, words, shown):
+    assert shown in dry(*words.split())
 
 
 def test_an_override_after_a_list_of_ids_is_not_an_id(cli, monkeypatch):
@@ -138,6 +152,8 @@ def test_an_override_after_a_list_of_ids_is_not_an_id(cli, monkeypatch):
 
 def test_train_is_the_default_command(dry, cli):
     assert cli("train", *STUB, "--dry-run")[1] == dry()
+    name, loaded, rest = command_of([])
+    assert (name, loaded.spec.name, rest) == (None, "train", [])
 
 
 def test_a_launcher_of_nodes_starts_the_run_elsewhere(cli, stub, tmp_path, monkeypatch):
@@ -164,16 +180,8 @@ def test_a_run_goes_on_where_runs_of_its_name_ended(cli, stub, tmp_path):
     assert status == 0
     assert "is over: --max-iterations 3 has ended it. Nothing is left to do." in out
     assert cli(*words, "--run-name", "other")[0] == 0
-    assert cli(*STUB, "--auto-resume") == (
-        2,
-        "",
-        "rltrain: --auto-resume: add --run-name NAME. Runs with the same name resume each other.\n",
-    )
-
-
-def test_a_negative_number_is_a_value(dry):
-    assert "chosen on rank 0" in dry("--seed", "-1")
-    assert "a mean return of -200" in dry("--target-return", "-200")
+    told = "--auto-resume: add --run-name NAME. Runs with the same name resume each other."
+    assert cli(*STUB, "--auto-resume") == (2, "", f"rltrain: {told}\n")
 
 
 def test_a_file_of_the_run_is_merged_with_flags_and_overrides(dry, tmp_path):
@@ -197,13 +205,6 @@ def test_a_flag_wins_over_the_same_option_in_a_file(dry, tmp_path, words, meetin
     file.write_text("master_addr: a\nmaster_port: 4\n")
     nodes = ("--distributed", "--nproc-per-node", "1", "--nnodes", "2", "--node-rank", "1")
     assert f"meeting at {meeting}" in dry("--config", "run.yaml", *nodes, *words)
-
-
-@pytest.mark.parametrize("words", [["--ml_framework", "jax"], ["--ml-framework=jax"]])
-def test_isaac_labs_flag_for_the_framework_is_accepted(cli, words):
-    status, _out, err = cli("--library", "stub", "--task", "Stub-v0", *words, "--dry-run")
-    assert status == 2
-    assert err == "rltrain: --framework jax: stub runs on numpy only. Give --framework numpy.\n"
 
 
 def test_a_dry_run_prints_the_plan_and_starts_nothing(dry, stub, tmp_path):
@@ -271,23 +272,12 @@ def test_all_help_names_every_flag(capsys, command):
 def test_help_leaves_out_what_few_need_and_says_so(capsys):
     out = help_of(capsys, "train", "--help")
     usual = "library algorithm task checkpoint resume num-envs max-iterations seed distributed"
-    for name in [
-        *usual.split(),
-        "nproc-per-node",
-        "gpu-ids",
-        "device",
-        "run-name",
-        "config",
-        "observer",
-    ]:
+    for name in f"{usual} nproc-per-node gpu-ids device run-name config observer".split():
         assert f"\n  --{name}" in out
     assert "--master-port" not in out
     assert "More flags: rltrain train --help-all." in out
     assert len(out.splitlines()) < 80
     assert "More flags" not in help_of(capsys, "plugins", "--help")
-
-
-def test_help_of_a_command(capsys):
     assert help_of(capsys, "help", "plugins") == help_of(capsys, "plugins", "--help")
 
 
@@ -321,7 +311,7 @@ def test_switches_of_a_command_take_them_too_and_no_word_that_follows():
     assert read("plugins", "--json", "word")[0].name == "word"
 
 
-def test_plugins_are_listed_with_what_is_wrong(cli, site):
+def test_plugins_are_listed_with_what_is_wrong(cli, site, monkeypatch):
     site.install("odd-one", "import no_such_module")
     site.install("unwanted", "raise ValueError('imported')")
     status, out, _err = cli("plugins", "--no-plugin", "unwanted")
@@ -331,25 +321,16 @@ def test_plugins_are_listed_with_what_is_wrong(cli, site):
     assert "broken" in rows["odd-one"]
     assert "blocked" in rows["unwanted"]
     assert "    ModuleNotFoundError: No module named 'no_such_module'" in out
-
-
-def test_plugins_as_json(cli, site):
-    site.install("odd-one", "import no_such_module")
     status, out, _err = cli("plugins", "--json")
     rows = {row["name"]: row for row in json.loads(out)}
     assert status == 0
     assert rows["notes"]["kind"] == "writer"
     assert (rows["odd-one"]["kind"], rows["odd-one"]["status"]) == ("-", "broken")
-    assert set(rows["notes"]) == {
-        *("kind", "name", "version", "distribution", "status", "reason", "supports")
-    }
-
-
-def test_plugins_are_listed_even_if_none_is_ready(cli, monkeypatch):
-    monkeypatch.setenv("RLTRAIN_PLUGINS", "")
+    fields = {"kind", "name", "version", "distribution", "status", "reason", "supports"}
+    assert set(rows["notes"]) == fields
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "")  # None is ready.
     status, out, _err = cli("plugins")
-    assert status == 0
-    assert "not in RLTRAIN_PLUGINS" in out
+    assert (status, "not in RLTRAIN_PLUGINS" in out) == (0, True)
 
 
 @pytest.mark.parametrize("line", ["--help", "plugins", "plugins --json", "--num-env 3"])
@@ -377,16 +358,6 @@ def test_a_closed_pipe_is_not_an_error(stub):
     )
     os.close(write)
     assert "Traceback" not in done.stderr
-
-
-def test_a_plan_of_numbered_nodes_names_no_cluster(dry):
-    words = ("--distributed", "--nnodes", "2", "--node-rank", "1", "--cluster", "none")
-    assert "; node 1 of 2, meeting at 127.0.0.1:29500\n" in dry(*words, "--nproc-per-node", "1")
-
-
-def test_no_words_at_all_are_a_command():
-    name, loaded, rest = command_of([])
-    assert (name, loaded.spec.name, rest) == (None, "train", [])
 
 
 def test_a_request_is_told_although_something_made_another_error_of_it():

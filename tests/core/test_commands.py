@@ -71,14 +71,11 @@ def test_its_help_is_made_from_its_docstring(cli, capsys):
     assert flags.endswith("\n\nexamples:\n  rltrain greet --who world\n")
 
 
-def test_plugins_lists_it(cli):
+def test_plugins_lists_it_and_the_cores_commands_come_first(cli):
     rows = [line.split() for line in cli("plugins")[1].splitlines()]
     assert ["command", "greet", "1.0", "greeter", "ready", "greets"] in rows
+    assert rows[0][0] == "KIND"
     assert "command greet, from greeter 1.0: greets" in cli("plugins", "greet")[1]
-
-
-def test_the_cores_commands_come_first(cli):
-    assert "KIND" in cli("plugins")[1]
 
 
 def test_a_name_of_two_plugins_is_refused_where_it_is_used_and_nowhere_else(cli, site):
@@ -158,8 +155,6 @@ def test_the_command_of_the_guide_works(site, tmp_path, monkeypatch, capsys):
     assert main(["newest"]) == 0
     assert capsys.readouterr().out == f"{run}\n"
 
-
-# A run's command line, for a command that starts it elsewhere
 
 STUB = "--library stub --task Stub-v0 --framework numpy --grad-sync plain"
 

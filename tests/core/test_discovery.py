@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import types
 
 import pytest
 
@@ -86,7 +87,7 @@ def test_what_is_found_is_asked_and_checked_once_in_a_process(site, monkeypatch)
     assert record_of(discover(), "csv-writer").status == "unmet"
 
 
-@pytest.mark.parametrize("blocked", ["csv", "csv-writer"])
+@pytest.mark.parametrize("blocked", ["csv", "csv-writer", "CSV_writer"])
 def test_a_plugin_is_blocked_by_entry_point_or_by_distribution(site, blocked):
     module = site.install("csv-writer", writer("csv"), point="csv")
     registry = discover([blocked])
@@ -94,11 +95,6 @@ def test_a_plugin_is_blocked_by_entry_point_or_by_distribution(site, blocked):
     assert "--no-plugin" in record_of(registry, "csv").reason
     assert "csv" not in registry.names(WriterSpec)
     assert not site.loaded(module)
-
-
-def test_blocking_ignores_how_a_distribution_name_is_spelled(site):
-    site.install("csv-writer", writer("csv"), point="csv")
-    assert record_of(discover(["CSV_writer"]), "csv").status == "blocked"
 
 
 def test_the_allow_list_blocks_everything_else_but_the_core(site):
@@ -109,16 +105,8 @@ def test_the_allow_list_blocks_everything_else_but_the_core(site):
     assert ready == ["csv", "rltrain"]
     assert record_of(registry, "xml").reason == "not in RLTRAIN_PLUGINS"
 
-
-def test_an_empty_allow_list_blocks_everything_but_the_core(site):
-    site.install("csv-writer", writer("csv"))
     registry = discover(environ={"RLTRAIN_PLUGINS": ""})
-    ready = [record.name for record in registry.records if record.status == "ready"]
-    assert ready == ["rltrain"]
-
-
-def test_an_unset_allow_list_blocks_nothing(site):
-    site.install("csv-writer", writer("csv"))
+    assert [each.name for each in registry.records if each.status == "ready"] == ["rltrain"]
     assert "blocked" not in {record.status for record in discover(environ={}).records}
 
 
@@ -179,31 +167,23 @@ def test_a_plugin_that_is_not_ready_has_a_reason(site, source, message):
         assert message in record.reason
 
 
-def test_metadata_that_does_not_parse_breaks_that_plugin_only(site):
-    site.install("broken-one", writer("x"), requires=("not a requirement at all",))
-    site.install("csv-writer", writer("csv"))
-    registry = discover()
-    assert record_of(registry, "broken-one").status == "broken"
-    assert "csv" in registry.names(WriterSpec)
-
-
 def test_a_broken_plugin_leaves_every_other_one_working(site):
     site.install("aaa", "raise RuntimeError")
+    site.install("broken-one", writer("x"), requires=("not a requirement at all",))
     site.install("csv-writer", writer("csv"))
     site.install("zzz", "import no_such_module")
-    assert {"csv", "console"} <= set(discover().names(WriterSpec))
+    registry = discover()
+    assert record_of(registry, "broken-one").status == "broken"
+    assert {"csv", "console"} <= set(registry.names(WriterSpec))
 
 
-def test_strict_raises_what_the_plugin_raised(site):
+def test_strict_raises_what_the_plugin_raised_and_not_what_a_newer_rltrain_would_meet(site):
+    site.install("later-one", writer("later"), requires=("rltrain>=7",))
+    assert record_of(discover(environ={"RLTRAIN_STRICT": "1"}), "later-one").status == "unmet"
     site.install("broken-one", "raise KeyError('deep inside')")
     with pytest.raises(KeyError, match="deep inside"):
         discover(environ={"RLTRAIN_STRICT": "1"})
     assert record_of(discover(environ={"RLTRAIN_STRICT": "0"}), "broken-one").status == "broken"
-
-
-def test_strict_does_not_raise_what_a_newer_rltrain_would_meet(site):
-    site.install("later-one", writer("later"), requires=("rltrain>=7",))
-    assert record_of(discover(environ={"RLTRAIN_STRICT": "1"}), "later-one").status == "unmet"
 
 
 def test_one_name_offered_twice_is_an_error_that_names_both(site):
@@ -227,12 +207,7 @@ def test_what_gives_way_is_used_where_nothing_else_has_its_name(site):
         discover().get(WriterSpec, "csv")
 
 
-def test_an_unknown_name_suggests_the_closest(site):
-    with pytest.raises(UsageError, match=r"Unknown writer 'consol'\. Did you mean 'console'\?"):
-        discover().get(WriterSpec, "consol")
-
-
-def test_an_unknown_name_reports_that_nothing_is_installed(site):
+def test_an_unknown_name_reports_that_nothing_is_installed():
     with pytest.raises(UsageError, match="No library is installed"):
         Registry([]).get(LibrarySpec, "mine")
 
@@ -262,12 +237,6 @@ def test_each_plugin_of_a_distribution_needs_its_own_extra_alone(site):
     assert (statuses["csv"], statuses["text"]) == ("unmet", "ready")
 
 
-def test_choosing_a_plugin_that_is_not_ready_gives_its_reason(site):
-    site.install("csv", "raise ValueError('half installed')")
-    with pytest.raises(UsageError, match=r"'csv' cannot be used.*broken: ValueError: half inst"):
-        discover().get(WriterSpec, "csv")
-
-
 def test_an_unknown_name_lists_plugins_of_its_kind_that_are_not_ready(site):
     site.install("formats", writer("csv"), requires=("no-such>=1; extra == 'library'",))
     site.install("broken", "raise ValueError('half installed')")
@@ -278,14 +247,14 @@ def test_an_unknown_name_lists_plugins_of_its_kind_that_are_not_ready(site):
     with pytest.raises(UsageError, match=r"Not ready: broken") as refused:  # Nobody knows its kind.
         discover().get(LibrarySpec, "sb3")
     assert "formats" not in str(refused.value)
+    site.install("xml", "raise ValueError('half installed')")
+    with pytest.raises(UsageError, match=r"'xml' cannot be used.*broken: ValueError: half inst"):
+        discover().get(WriterSpec, "xml")
 
 
 def spec_of(cls: type, kind: type[Spec] = WriterSpec, **more) -> Spec:
     """Return a spec of a class in this module's namespace."""
     module = f"fixture_factories_{cls.__name__}"
-    import sys
-    import types
-
     sys.modules[module] = types.ModuleType(module)
     setattr(sys.modules[module], cls.__name__, cls)
     return kind(name="mine", factory=f"{module}:{cls.__name__}", **more)
@@ -329,11 +298,6 @@ class CannotBeMade:
         raise OSError("no disk")
 
 
-def test_a_good_plugin_is_chosen(site):
-    plugins = RunPlugins()
-    assert type(plugins.choose(spec_of(Good))) is Good
-
-
 @pytest.mark.parametrize(
     ("cls", "message"),
     [
@@ -352,6 +316,7 @@ def test_a_class_that_breaks_the_contract_is_refused_when_chosen(site, cls, mess
     assert "writer 'mine'" in str(caught.value)
     # It is not kept.
     assert plugins.call_each("rltrain_shutdown", session=None, error=None) == {}
+    assert type(plugins.choose(spec_of(Good))) is Good
 
 
 class Answering:
@@ -380,32 +345,22 @@ class Answers:
         return self.answer
 
 
-def test_a_final_none_is_an_error_that_names_the_plugin():
-    plugins = RunPlugins()
-    plugins.register(Answers(None), "suite")
-    with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
-        plugins.first("rltrain_make_env", "suite 'mine'", session=None)
-
-
 class Forgets:
     @hookimpl(wrapper=True)
     def rltrain_make_env(self):
         yield
 
 
-def test_a_wrapper_that_returns_nothing_is_named():
+def test_a_final_none_is_an_error_that_names_the_plugin_or_the_wrapper():
+    plugins = RunPlugins()
+    plugins.register(Answers(None), "suite")
+    with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
+        plugins.first("rltrain_make_env", "suite 'mine'", session=None)
     plugins = RunPlugins()
     plugins.register(Answers(3), "suite:mine")
     plugins.register(Forgets(), "observer:forgets")
     with pytest.raises(PluginError, match=r"suite 'mine', and wrapped by observer:forgets: each"):
         plugins.first("rltrain_make_env", "suite 'mine'", session=None)
-
-
-def test_the_first_answer_that_is_not_none_counts():
-    plugins = RunPlugins()
-    plugins.register(Answers("environment"), "suite")
-    plugins.register(Answers(None), "another")
-    assert plugins.first("rltrain_make_env", "suite", session=None) == "environment"
 
 
 class Doubles:
@@ -414,10 +369,11 @@ class Doubles:
         return (yield) * 2
 
 
-def test_an_observer_wraps_a_hook_whenever_it_is_registered():
+def test_an_observer_wraps_a_hook_and_the_first_answer_that_is_not_none_counts():
     plugins = RunPlugins()
     plugins.register(Doubles(), "observer")
     plugins.register(Answers(21), "suite")
+    plugins.register(Answers(None), "another")
     assert plugins.first("rltrain_make_env", "suite", session=None) == 42
 
 
@@ -441,10 +397,7 @@ def test_each_plugin_is_called_even_if_one_raises():
     assert log == ["why"] * 4
 
 
-def test_load_object_imports_what_an_import_string_names():
+def test_an_import_string_names_an_object_after_a_colon():
     assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec
-
-
-def test_an_import_string_without_a_colon_is_named():
     with pytest.raises(PluginError, match=r"'a\.b\.C' must be written package\.module:Class"):
         load_object("a.b.C")

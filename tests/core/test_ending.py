@@ -24,6 +24,7 @@ def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):
     assert not ask_to_end(tmp_path, signal.SIGTERM)  # They do not train yet.
     Notes(tmp_path).set_training()
     assert asked(tmp_path) == 0
+    assert not ask_to_end(tmp_path, signal.SIGQUIT)  # It is no request, and ends at once.
     assert ask_to_end(tmp_path, signal.SIGTERM)
     assert asked(tmp_path) == signal.SIGTERM
     assert not ask_to_end(tmp_path, signal.SIGINT)
@@ -37,19 +38,14 @@ def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):
     )
 
 
-def test_a_signal_that_is_no_request_ends_at_once(tmp_path):
-    Notes(tmp_path).set_training()
-    assert not ask_to_end(tmp_path, signal.SIGQUIT)
-
-
 @pytest.mark.parametrize(
     ("number", "votes", "code"),
     [
         (signal.SIGINT, (True, False, False), 130),
-        (signal.SIGTERM, (False, True, False), 75),
-        (signal.SIGHUP, (False, True, False), 75),
-        (signal.SIGUSR1, (False, True, False), 75),
-        (signal.SIGUSR2, (False, True, False), 75),
+        *(
+            (number, (False, True, False), 75)
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+        ),
     ],
 )
 def test_a_request_is_a_vote_and_a_status(tmp_path, number, votes, code):

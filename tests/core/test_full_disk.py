@@ -94,7 +94,7 @@ def test_a_run_folder_that_was_removed_is_not_made_again(stub, tmp_path):
 
 
 @pytest.mark.parametrize("kind", [RuntimeError, OSError])
-def test_a_librarys_own_error_of_a_full_disk_is_recognized(tmp_path, small_disk, kind):
+def test_a_librarys_own_error_of_a_full_disk_is_recognized(small_disk, kind):
     fill(small_disk)
     with pytest.raises(NotWritten) as caught, disk_errors(small_disk):
         raise kind("PytorchStreamWriter failed writing file data.pkl: file write failed")
@@ -166,13 +166,6 @@ def test_a_writer_that_raises_is_named_once_and_the_status_says_so(
         assert printed.err.count("Traceback") == 1
 
 
-def test_an_observer_that_raises_is_named_as_a_writer_is(stub, tmp_path, capsys):
-    observer = FailingWriter(ValueError("a mistake"), [2])
-    result = run(lambda *_: None, tmp_path, observer, kind="observer")
-    assert (result.exit_code, result.iterations) == (IO_ERROR, 5)
-    assert "rltrain: the observer mine raises ValueError: a mistake. " in capsys.readouterr().out
-
-
 def test_a_writer_may_refuse_a_run(stub, tmp_path):
     with pytest.raises(UsageError, match="log in first"):
         run(lambda *_: None, tmp_path, FailingWriter(UsageError("log in first"), [1]))
@@ -187,7 +180,16 @@ class FailsAtTheEnd:
         raise ValueError("too late")
 
 
-def test_a_writer_that_raises_at_the_end_is_named_too(stub, tmp_path, capsys):
-    result = run(lambda *_: None, tmp_path, FailsAtTheEnd())
+@pytest.mark.parametrize(
+    ("kind", "plugin", "told"),
+    [
+        ("writer", FailsAtTheEnd(), "not written: records (writer mine) (ValueError: too late)"),
+        ("observer", FailingWriter(ValueError("a mistake"), [2]), "the observer mine raises Value"),
+    ],
+)
+def test_a_writer_at_the_end_and_an_observer_are_named_too(
+    stub, tmp_path, capsys, kind, plugin, told
+):
+    result = run(lambda *_: None, tmp_path, plugin, kind=kind)
     assert (result.exit_code, result.iterations) == (IO_ERROR, 5)
-    assert "not written: records (writer mine) (ValueError: too late)" in capsys.readouterr().out
+    assert told in capsys.readouterr().out

@@ -57,17 +57,8 @@ def test_the_reader_returns_what_was_recorded(tmp_path):
     found = read_metrics(tmp_path)
     lists = found.scalars, found.checkpoints, found.media, found.warnings
     assert [record for each in lists for record in each] + [found.ended] == records
-    expected = {
-        "library": "rl_games",
-        "algorithm": "ppo",
-        "task": "suite/Task-v1",
-        "seed": 42,
-        "world_size": 2,
-        "num_nodes": 1,
-        "num_envs": 8,
-        "frames": 7,
-        "iterations": 100,
-    }
+    expected = {"library": "rl_games", "algorithm": "ppo", "task": "suite/Task-v1", "seed": 42}
+    expected |= {"world_size": 2, "num_nodes": 1, "num_envs": 8, "frames": 7, "iterations": 100}
     began = dataclasses.asdict(found.started)
     assert abs((datetime.datetime.now(datetime.UTC) - began.pop("time")).total_seconds()) < 60
     assert began == expected
@@ -122,9 +113,8 @@ def test_iterations_that_are_done_again_count_once(tmp_path, monkeypatch):
     assert found.scalars[2].episode_return == 1.0
     assert (found.started.frames, found.ended, found.checkpoints) == (0, None, [saved])
     # Time goes on while there is no rank.
-    late = written(tmp_path)[7] | {
-        "time": (found.started.time + datetime.timedelta(minutes=1)).isoformat()
-    }
+    later = found.started.time + datetime.timedelta(minutes=1)
+    late = written(tmp_path)[7] | {"time": later.isoformat()}
     (tmp_path / METRICS).write_text(lines + json.dumps(late) + "\n")
     write(tmp_path, again)
     assert read_metrics(tmp_path).scalars[-1].seconds == 60.0 + again.seconds

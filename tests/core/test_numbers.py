@@ -49,6 +49,10 @@ class EnvRules(OfKind):
             env.step(array([[NAN], [NAN]]), array([NAN, NAN]))
         assert found(env) == "rank 2: rewards, first in environment 1"
         assert env.count() == {"observations": 6, "rewards": 7}
+        env.restart()  # An iteration starts without findings.
+        env.step(good, array([1.0, 1.0]))
+        assert env.count() == {"observations": 0, "rewards": 0}
+        assert env.findings(0) == []
 
     def test_a_number_that_comes_once_is_named_before_what_follows(self, array):
         env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
@@ -67,14 +71,6 @@ class EnvRules(OfKind):
         env.step(array([[NAN], [1.0]]), array([1.0, 1.0]))
         env.step(array([[NAN], [1.0]]), array([1.0, 1.0]), info)
         assert found(env) == "rank 2: final observations, first in environment 0"
-
-    def test_an_iteration_starts_without_findings(self, array):
-        env, good = EnvNumbers(array.arrays), array([[1.0], [1.0]])
-        env.step(array([[1.0], [NAN]]), array([INF, 1.0]))
-        env.restart()
-        env.step(good, array([1.0, 1.0]))
-        assert env.count() == {"observations": 0, "rewards": 0}
-        assert env.findings(0) == []
 
     def test_images_and_whole_numbers_pass(self, array):
         env = EnvNumbers(array.arrays)
@@ -114,9 +110,8 @@ class EnvRules(OfKind):
         assert env.count() == {"observations": 1, "rewards": 0}
         assert found(env) == "rank 2: final observations[policy], first in environment 2"
         env.restart()
-        env.step(
-            {"policy": good}, array([1.0] * 3), {**info, "_final_obs": array([True, True, False])}
-        )
+        info["_final_obs"] = array([True, True, False])
+        env.step({"policy": good}, array([1.0] * 3), info)
         assert found(env) == "rank 2: final observations[policy], first in environment 0"
 
     def test_skip_puts_zero_in_final_observations_and_leaves_the_tasks_own(self, array):
@@ -153,6 +148,8 @@ def test_one_rank_ends_all_with_the_same_error():
     assert "--on-nonfinite skip" in str(first)
     assert "from the newest checkpoint: --max-restarts N" in str(first)
     assert (first.exit_code, pickle.loads(pickle.dumps(first)).may_restart) == (1, True)
+    error = losses(lambda numbers, rank: {"loss": NAN}, world_size=7)[0]
+    assert "rank 3: loss; and 3 more." in str(error)
 
 
 @pytest.mark.parametrize(
@@ -174,16 +171,8 @@ def test_skip_warns_once_for_each_kind_and_counts():
     first, second, third = run_ranks(2, one)[1]
     assert first[0].startswith("NaN or infinity in iteration 1: rank 0: loss; rank 1: loss.")
     assert (second[0], third[0]) == ("", "")
-    assert [counts for _, counts in (first, second, third)] == [
-        {"nonfinite/losses": 1.0},
-        {"nonfinite/losses": 2.0},
-        {"nonfinite/losses": 2.0},
-    ]
-
-
-def test_many_ranks_make_a_short_message():
-    error = losses(lambda numbers, rank: {"loss": NAN}, world_size=7)[0]
-    assert "rank 3: loss; and 3 more." in str(error)
+    counts = [counts["nonfinite/losses"] for _, counts in (first, second, third)]
+    assert counts == [1.0, 2.0, 2.0]
 
 
 def update(numbers, sync, *gradients):
@@ -282,10 +271,8 @@ class GradientRules(OfKind):
 
         warning, counts = run_ranks(2, one)[0]
         assert counts == {"nonfinite/gradients": 1.0}
-        assert (
-            "rank 0: the average of the ranks' gradients, which are finite. Gradients: all"
-            in warning
-        )
+        told = "rank 0: the average of the ranks' gradients, which are finite. Gradients: all"
+        assert told in warning
 
 
 @pytest.mark.parametrize("reaction", ["stop", "skip"])
@@ -316,9 +303,7 @@ def test_a_library_that_fails_by_another_ranks_gradients_names_that_rank():
     assert str(first) == "NaN or infinity in iteration 3, by another rank's gradients."
     assert isinstance(second, NonFiniteError)
     assert "rank 1: gradients of parameter 0. " in str(second)
-
-
-def test_nothing_is_explained_where_all_is_finite():
+    # Nothing is explained where all is finite.
     assert NonFiniteCheck("stop", MadeUpArrays()).explain(rank=0, iteration=1) is None
 
 

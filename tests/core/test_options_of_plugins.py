@@ -94,13 +94,10 @@ def test_what_post_init_raises_names_the_options(module):
         make_options(spec, {})
 
 
-def test_missing_options_keep_their_defaults():
+def test_the_plugin_is_made_with_its_options_and_missing_ones_keep_their_defaults():
     assert make_options(CSV, {}) == CsvOptions()
     given = {"csv": {"flush": "10", "columns": ["a"]}, "other": {"flush": 3}}
     assert make_options(CSV, given) == CsvOptions(flush=10, columns=["a"])
-
-
-def test_the_plugin_is_made_with_its_options():
     writer = RunPlugins().choose(CSV, {"csv": {"flush": 5}})
     assert writer.options == CsvOptions(flush=5)
 

@@ -51,6 +51,8 @@ def test_a_simulator_is_not_started_for_a_name_that_it_does_not_know():
     assert not simulator.asked
     assert names(having("Robot", {}, both, Registry())) == ["simulator"]
     assert light.asked == ["CartPole", "Composed", "Typo"]
+    wrong = Suite("wrong", knows=["CartPole"])  # It seems to know a name.
+    assert names(having("CartPole", {}, [light.spec, wrong.spec], Registry())) == ["light"]
 
 
 def test_who_names_the_suite_or_a_module_asks_for_real():
@@ -61,12 +63,6 @@ def test_who_names_the_suite_or_a_module_asks_for_real():
     assert names(having("mine:CartPole", {}, both, Registry())) == ["light"]
     assert simulator.asked == ["Composed"]
     assert names(having("mine:Composed", {}, both, Registry())) == ["simulator"]
-
-
-def test_a_suite_that_seems_to_know_a_name_may_be_wrong():
-    simulator = Suite("simulator", knows=["CartPole"])
-    light = Suite("light", has=["CartPole"])
-    assert names(having("CartPole", {}, [light.spec, simulator.spec], Registry())) == ["light"]
 
 
 class Registry(registry.Registry):
@@ -106,13 +102,6 @@ def test_an_unknown_name_may_be_that_of_a_package_which_is_not_imported():
         find_task("games:Pong-v5", {}, None, Registry(light))
 
 
-def test_an_unknown_name_in_a_module_may_be_another_of_that_module():
-    light = Suite("light", has=["Both-v1"])
-    light.spec = replace(light.spec, undiscovered_tasks=lambda module: [f"{module}:Bot-v0"])
-    with pytest.raises(UsageError, match=r"Did you mean 'bots_of_ours:Bot-v0'\?"):
-        find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
-
-
 @pytest.mark.parametrize(
     ("task", "suite"),
     [
@@ -140,9 +129,11 @@ def test_the_tasks_of_a_module_are_named_where_none_is_meant(task):
     assert "bots_of_ours has" not in refusal(find_task, task, {}, None, Registry(light))
 
 
-def test_a_module_may_have_a_task_in_its_sources_alone():
+def test_a_module_may_have_a_task_in_its_sources_alone_and_an_unknown_name_be_another():
     light = Suite("light", has=["Both-v1"])
     light.spec = replace(light.spec, undiscovered_tasks=lambda module: [f"{module}:Bot-v0"])
+    with pytest.raises(UsageError, match=r"Did you mean 'bots_of_ours:Bot-v0'\?"):
+        find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
     with pytest.raises(
         UsageError, match=r"'bots_of_ours:Bot-v0'\. The sources of bots_of_ours have"
     ):

@@ -67,21 +67,16 @@ class StagedEnv(stub_parts.StubEnv):
         self.steps, self.first = state["steps"], int(state["first"][0])
 
 
-class Suite:
-    def __init__(self, env_class):
-        self.env_class = env_class
+class Parts:
+    """Suite, group, library and writer of one rank."""
+
+    def __init__(self, group, notes, env_class):
+        self.group, self.notes, self.env_class = group, notes, env_class
 
     @hookimpl
     def rltrain_make_env(self, session):
         self.made = self.env_class(session.config.num_envs)
         return self.made
-
-
-class Parts:
-    """Group, library and writer of one rank."""
-
-    def __init__(self, group, notes):
-        self.group, self.notes = group, notes
 
     @hookimpl
     def rltrain_init_distributed(self):
@@ -136,9 +131,8 @@ def train(stub, tmp_path):
 
         def one(group):
             plugins = RunPlugins()
-            suites[group.rank] = Suite(env_class)
-            plugins.register(suites[group.rank], "suite")
-            plugins.register(Parts(group, notes), "parts")
+            suites[group.rank] = Parts(group, notes, env_class)
+            plugins.register(suites[group.rank], "parts")
             rank = group.rank
             world = World(rank, 0, rank, world_size, 1, world_size)  # Each on a node of its own.
             return RankSession(config, world, plugins).run()
@@ -164,11 +158,8 @@ def test_ranks_that_start_again_continue_in_the_same_folder(train):
     assert [*failed[1][:2], *again[1]] == whole[1]
     assert restarted.run_dir == result.run_dir
     assert Path(result.run_dir, "manifest.json").read_bytes() == manifest
-    names = [
-        each["name"]
-        for each in json.loads(Path(saved(result, 2)).parents[1].joinpath(INDEX).read_text())
-    ]
-    assert names == [f"{iteration}.txt" for iteration in range(1, 7)]
+    index = json.loads(Path(result.run_dir, INDEX).read_text())
+    assert [each["name"] for each in index] == [f"{iteration}.txt" for iteration in range(1, 7)]
 
 
 def test_a_resumed_run_continues_as_if_it_had_never_stopped(train):
@@ -180,12 +171,7 @@ def test_a_resumed_run_continues_as_if_it_had_never_stopped(train):
     assert (resumed.iterations, resumed.frames) == (4, result.frames)
     assert again["message"].endswith("2.txt after iteration 2.")
     assert whole["message"] == ""
-
-
-def test_each_rank_gets_its_own_state_back(train):
-    _, result = train(2)
-    notes, _ = train(3, saved(result, 2), world_size=2)
-    assert notes["states"] == {0: "rank 0 at 2", 1: "rank 1 at 2"}
+    assert again["states"] == {0: "rank 0 at 2", 1: "rank 1 at 2"}
 
 
 @pytest.mark.parametrize(
@@ -275,12 +261,9 @@ def test_a_checkpoint_without_state_can_be_resumed(train, tmp_path):
     assert result.iterations == 1
 
 
-def test_a_rank_that_cannot_see_the_checkpoint_reports_it(train, tmp_path):
+def test_a_checkpoint_that_a_rank_cannot_see_or_of_a_finished_run_is_refused(train, tmp_path):
     with pytest.raises(UsageError, match=r"rank \d on .* cannot see this file"):
         train(2, str(tmp_path / "elsewhere.txt"))
-
-
-def test_resuming_a_finished_run_is_reported(train):
     _, result = train(2)
     with pytest.raises(UsageError, match="--max-iterations 2: the checkpoint was written after"):
         train(2, saved(result, 2))

@@ -61,22 +61,17 @@ def test_checking_a_log_root_leaves_no_trace(tmp_path):
         check_writable("log_root", str(tmp_path / "file" / "deep"))
 
 
-def test_a_file_is_written_whole(folder):
-    path = folder.write_atomically("deep/er/policy.pth", lambda part: part.write_text("whole"))
-    assert path == folder.path / "deep/er/policy.pth"
-    assert path.read_text() == "whole"
-    assert os.listdir(path.parent) == ["policy.pth"]
-
-
 def test_the_old_file_stays_while_a_new_one_is_written(folder):
     def write(part: Path) -> None:
-        assert (
-            part.name == "policy.pth"
-        )  # Some libraries choose a format by the suffix, or keep it.
+        assert part.name == "policy.pth"  # Some libraries choose a format by the suffix.
         assert part.parent.parent == folder.path
         part.write_text("new")
         assert (folder.path / "policy.pth").read_text() == "old"
 
+    whole = folder.write_atomically("deep/er/policy.pth", lambda part: part.write_text("whole"))
+    assert whole == folder.path / "deep/er/policy.pth"
+    assert whole.read_text() == "whole"
+    assert os.listdir(whole.parent) == ["policy.pth"]
     folder.write_atomically("policy.pth", lambda part: part.write_text("old"))
     folder.write_atomically("policy.pth", write)
     assert (folder.path / "policy.pth").read_text() == "new"
@@ -90,9 +85,6 @@ def test_a_write_that_fails_leaves_nothing(folder):
     with pytest.raises(OSError, match="disk full"):
         folder.write_atomically("checkpoints/policy.pth", write)
     assert list(folder.checkpoints.iterdir()) == []
-
-
-def test_a_writer_that_writes_nothing_is_an_error(folder):
     with pytest.raises(FileNotFoundError):
         folder.write_atomically("policy.pth", lambda part: None)
 

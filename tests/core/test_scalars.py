@@ -49,7 +49,6 @@ def test_a_scalar_that_some_ranks_lack_is_merged_over_the_others():
         {"a": 2.0, "b": 2.0},
         {"b": 4.0, "a (min)": 5.0},
     ]
-    assert merge([{}], [{}])[0][0].values == {}
 
 
 def test_a_time_keeps_its_minimum_and_maximum():
@@ -66,7 +65,7 @@ def test_nan_and_inf_affect_only_their_own_scalar():
 
 def test_sums_and_speeds_are_merged_too():
     ((result,), _) = merge([{}], [{}], sums=(2.0, 5.0))
-    assert result.sums == [4.0, 10.0]
+    assert (result.values, result.sums) == ({}, [4.0, 10.0])
     assert result.own == [(0.0, 1.0, 2.0, 3.0), (1.0, 1.0, 2.0, 3.0)]
 
 
@@ -116,13 +115,7 @@ def test_iteration_0_may_be_recorded():
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [
-        (Forgets, r"all_reduce\(\"sum\"\) of the backend's process group leaves out rank 1"),
-        (
-            Doubles,
-            r"all_reduce\(\"sum\"\) of the backend's process group changes what rank \d gave",
-        ),
-    ],
+    [(Forgets, "leaves out rank 1"), (Doubles, r"changes what rank \d gave")],
 )
 def test_a_sum_that_is_wrong_is_the_mistake_of_the_backend(wrong, message):
     def merge(group):
@@ -132,7 +125,8 @@ def test_a_sum_that_is_wrong_is_the_mistake_of_the_backend(wrong, message):
     results = run_ranks(3, merge)
     assert {type(each) for each in results} == {PluginError}
     for each in results:
-        assert re.search(message, str(each))
+        sums = r"all_reduce\(\"sum\"\) of the backend's process group"
+        assert re.search(f"{sums} {message}", str(each))
         assert "BackendConformance" in str(each)
 
 

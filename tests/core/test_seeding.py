@@ -13,13 +13,9 @@ from rltrain.seeding import SeedPlan, draw_seed
 STREAMS = ("model", "environment", "learner")
 
 
-def test_the_model_seed_is_equal_on_all_ranks():
-    assert len({SeedPlan(42, rank).model for rank in range(64)}) == 1
-
-
-@pytest.mark.parametrize("stream", ["environment", "learner"])
-def test_other_streams_differ_by_rank(stream):
-    assert len({SeedPlan(42, rank).seed(stream) for rank in range(64)}) == 64
+@pytest.mark.parametrize(("stream", "seeds"), [("model", 1), ("environment", 64), ("learner", 64)])
+def test_the_model_seed_is_equal_on_all_ranks_and_other_streams_differ(stream, seeds):
+    assert len({SeedPlan(42, rank).seed(stream) for rank in range(64)}) == seeds
 
 
 def test_streams_and_neighboring_base_seeds_do_not_overlap():

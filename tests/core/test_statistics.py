@@ -25,16 +25,11 @@ class EpisodeRules(OfKind):
         counter.step(array([0.0, 40.0, 0.0]), done, array([False, False, False]))
         assert counter.take()[:3] == (10 + 20 + 30 + 40, 4, 1)
 
-    def test_an_episode_both_terminated_and_truncated_counts_once(self, array):
+    def test_an_episode_counts_once_and_a_restart_forgets_unfinished_ones(self, array):
         counter = EpisodeCounter(array.arrays)
-        counter.step(array([1.0]), array([True]), array([True]))
-        assert counter.take()[:3] == (1, 1, 1)
-
-    def test_a_restart_forgets_unfinished_episodes(self, array):
-        counter, done = EpisodeCounter(array.arrays), array([True])
         counter.step(array([5.0]), array([False]), array([False]))
         counter.restart()
-        counter.step(array([1.0]), done, array([False]))
+        counter.step(array([1.0]), array([True]), array([True]))
         assert counter.take()[:3] == (1, 1, 1)
         assert counter.steps == 2
 
@@ -47,15 +42,11 @@ class EpisodeRules(OfKind):
         assert counter.take() == (0, 6, 4, 1, 2)
 
     def test_a_counter_continues_from_another(self, array):
-        counter, other, done = (
-            EpisodeCounter(array.arrays),
-            EpisodeCounter(array.arrays),
-            array([True]),
-        )
+        counter, other = EpisodeCounter(array.arrays), EpisodeCounter(array.arrays)
         counter.step(array([5.0]), array([False]), array([False]))
         other.set_state(counter.get_state())
         for one in (counter, other):
-            one.step(array([1.0]), done, array([False]))
+            one.step(array([1.0]), array([True]), array([False]))
         assert counter.take() == other.take() == (6, 2, 1, 0, 0)
         assert counter.steps == other.steps == 2
 

@@ -17,6 +17,8 @@ from rltrain.cli.main import main
 from rltrain.ranks.logs import RankLog, console_stream, say
 from rltrain.terminal import one_line, plain, plain_output, plain_stream, raw
 
+FLAGS = ("--task", "--library", "--run-name", "--config", "--checkpoint", "--resume")
+
 
 def test_control_characters_become_visible():
     assert controls(plain(HOSTILE)) == []
@@ -50,24 +52,11 @@ def test_whatever_a_command_prints_is_plain(capsys):
 @pytest.mark.parametrize(
     "words",
     [
-        ["--task", HOSTILE],
-        [HOSTILE],
-        ["--library", HOSTILE],
-        [f"agent.{HOSTILE}=1"],
-        [f"{HOSTILE}.x=1"],
-        [f"--{HOSTILE}"],
-        ["--run-name", HOSTILE],
-        ["--config", HOSTILE],
-        ["play", HOSTILE],
-        ["evaluate", HOSTILE],
-        ["report", HOSTILE],
-        ["plugins", HOSTILE],
-        ["tasks", "--suite", HOSTILE],
-        ["doctor", "--library", HOSTILE],
-        ["scale", "--runs", HOSTILE],
-        ["new", HOSTILE, "--kind", "writer"],
-        ["--checkpoint", HOSTILE],
-        ["--resume", HOSTILE],
+        *([word, HOSTILE] for word in FLAGS),
+        *([word, HOSTILE] for word in ("play", "evaluate", "report", "plugins")),
+        *([HOSTILE], [f"agent.{HOSTILE}=1"], [f"{HOSTILE}.x=1"], [f"--{HOSTILE}"]),
+        *(["tasks", "--suite", HOSTILE], ["doctor", "--library", HOSTILE]),
+        *(["scale", "--runs", HOSTILE], ["new", HOSTILE, "--kind", "writer"]),
     ],
     ids=lambda words: words[0][:12].encode("unicode_escape").decode(),
 )
@@ -121,22 +110,12 @@ def test_what_a_stranger_wrote_into_a_run_folder_is_plain(stub, tmp_path, capsys
     settings = {"task": HOSTILE, "library": HOSTILE, "iterations": 3, "value": HOSTILE}
     name = HOSTILE.replace("\x00", "").replace("/", "") + "\nforged"
     run = make_run(tmp_path / name, warning=HOSTILE, error=f"E: {HOSTILE}", **settings)
-    (run / "manifest.json").write_text(
-        json.dumps(
-            {"host": HOSTILE, "command": HOSTILE, "config": {**settings, "run_name": HOSTILE}}
-        )
-    )
+    manifest = {"host": HOSTILE, "command": HOSTILE, "config": {**settings, "run_name": HOSTILE}}
+    (run / "manifest.json").write_text(json.dumps(manifest))
     empty = make_run(tmp_path / f"empty{name}", error=HOSTILE, **{**settings, "iterations": 0})
-    for words in (
-        ["report"],
-        ["play"],
-        ["evaluate"],
-        ["export"],
-        ["--resume"],
-        ["scale", "--runs"],
-    ):
+    for words in ("report", "play", "evaluate", "export", "--resume", "scale --runs"):
         for more in ([str(run)], [str(run), str(empty)]):
-            main([*words, *more])
+            main([*words.split(), *more])
             printed = capsys.readouterr()
             assert controls(printed.out + printed.err) == [], words
             assert not [x for x in printed.err.splitlines() if x.startswith("forged")]

@@ -38,11 +38,7 @@ sys.addaudithook(_audit)
 
 @contextlib.contextmanager
 def nothing_runs(strict: bool = False) -> Iterator[None]:
-    """Check that no code is run inside; with `strict`, that nothing is imported or opened either.
-
-    Raises:
-        AssertionError: something was.
-    """
+    """Check that no code is run inside; with `strict`, that nothing is imported or opened."""
     global _WATCHED
     _SEEN.clear()
     _WATCHED = (*_RUNS_CODE, *_REACHES_OUT) if strict else _RUNS_CODE

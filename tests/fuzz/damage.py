@@ -11,33 +11,11 @@ from typing import Any
 _WORDS = [
     *("", "x", "../../etc/passwd", "/dev/zero", "\x1b[31mred\x1b[0m", "\u202egnp", "a\nb", "\0"),
     *("${oc.env:HOME}", "${a}", "!!python/object/apply:os.system", "os:system", "NaN", "1e999"),
-    *(
-        "<script>alert(1)</script>",
-        "x" * 5000,
-        "1" * 5000,
-        "0x" + "f" * 5000,
-        "-1",
-        "[",
-        "{",
-        "\ud800",
-        "\u00e9" * 300,
-    ),
+    *("<script>alert(1)</script>", "x" * 5000, "1" * 5000, "0x" + "f" * 5000, "-1", "[", "{"),
+    *("\ud800", "\u00e9" * 300),
 ]
-_NUMBERS = [
-    10**3000,
-    0,
-    -1,
-    1,
-    2**31,
-    2**63,
-    -(2**63),
-    10**30,
-    0.5,
-    -0.0,
-    1e308,
-    math.nan,
-    math.inf,
-]
+_WHOLE = [10**3000, 0, -1, 1, 2**31, 2**63, -(2**63), 10**30]
+_NUMBERS = [*_WHOLE, 0.5, -0.0, 1e308, math.nan, math.inf]
 _RANGE = {"range": [0, 10**12, 1]}
 _NODES = [
     *(_RANGE, {"deque": [_RANGE, None]}, {"deque": [[_RANGE], 5]}, {"Counter": [_RANGE]}),
@@ -47,24 +25,10 @@ _NODES = [
 _PIECES = [
     b"\x8c\x08builtins\x8c\x05range\x93K\x00J\xff\xff\xff\x7fK\x01\x87R",
     b"\x8c\x0bcollections\x8c\x05deque\x93",
-    *(
-        b"h\x00h\x00\x86\x94",
-        b"h\x01h\x01\x86\x94",
-        b"](h\x00h\x00h\x00e\x94",
-        b"*a, *a, *a",
-        b"&b ",
-    ),
+    *(b"h\x00h\x00\x86\x94", b"h\x01h\x01\x86\x94", b"](h\x00h\x00h\x00e\x94", b"*a, *a, *a"),
     *(b"", b"\0", b"\xff" * 4, b"\n", b"\x80\x05", b"cos\nsystem\n", b"\x1b[2J", b"&a *a ", b": "),
-    *(
-        b"{",
-        b"}",
-        b"[" * 200,
-        b"[" * 100_000,
-        b'"',
-        b"!!python/name:os.system ",
-        b"${oc.env:PATH}",
-        b"<<: *x\n",
-    ),
+    *(b"{", b"}", b"[" * 200, b"[" * 100_000, b'"', b"!!python/name:os.system ", b"&b "),
+    *(b"${oc.env:PATH}", b"<<: *x\n"),
 ]
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cluster_variables
 import numpy as np
 import torch
 from made_up_runs import made_state, make_run
@@ -237,35 +238,8 @@ def _read_plugins(data: bytes, folder: Path) -> None:
 
 
 def _environments() -> list[bytes]:
-    torchrun = {"RANK": "1", "LOCAL_RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    torchrun |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"}
-    slurm = {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_JOB_ID": "7", "SLURM_NTASKS": "4"}
-    slurm |= {"SLURM_STEP_NODELIST": "n[1-2]", "SLURM_STEP_TASKS_PER_NODE": "2(x2)"}
-    slurm |= {"SLURM_NODEID": "0", "SLURM_STEP_NUM_NODES": "2"}
-    mpi = {f"OMPI_COMM_WORLD_{name}": "1" for name in ("RANK", "LOCAL_RANK", "NODE_RANK")}
-    mpi |= {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
-    kubeflow = {"PET_NNODES": "2", "PET_NODE_RANK": "0", "PET_MASTER_PORT": "1"}
-    jax = {"JAX_NUM_PROCESSES": "2", "JAX_PROCESS_ID": "0", "JAX_COORDINATOR_ADDRESS": "a:1"}
-    spec = {"cluster": {"workerpool0": ["a:1"], "workerpool1": ["b:1"]}}
-    vertex = {"CLUSTER_SPEC": json.dumps({**spec, "task": {"type": "workerpool1", "index": 0}})}
-    aws = ("NUM_NODES", "NODE_INDEX", "MAIN_NODE_INDEX")
-    others = [
-        {"SM_HOSTS": '["algo-1", "algo-2"]', "SM_CURRENT_HOST": "algo-1", "SM_NUM_GPUS": "0"},
-        {"VC_WORKER_HOSTS": "a-0.x,a-1.x", "VC_TASK_INDEX": "1", "HOSTNAME": "a-1"},
-        {"JOB_COMPLETION_INDEX": "0", "HOSTNAME": "job-0"},
-        {
-            "FLUX_TASK_RANK": "0",
-            "FLUX_JOB_SIZE": "2",
-            "FLUX_TASK_LOCAL_ID": "0",
-            "FLUX_JOB_NNODES": "1",
-        },
-        {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0", "MPI_LOCALNRANKS": "2"},
-        {"SKYPILOT_NODE_RANK": "0", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_IPS": "a\nb"},
-        {f"AWS_BATCH_JOB_{name}": "2" for name in aws},
-    ]
-    return [
-        json.dumps(each).encode() for each in (torchrun, slurm, mpi, kubeflow, jax, vertex, *others)
-    ]
+    found = vars(cluster_variables).values()
+    return [json.dumps(each).encode() for each in found if isinstance(each, dict)]
 
 
 def _read_environment(data: bytes, folder: Path) -> None:

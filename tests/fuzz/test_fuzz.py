@@ -38,11 +38,7 @@ def test_hostile_bytes_are_refused(name, tmp_path, fuzz):
 def run(
     target: Target, folder: Path, seed: int, seconds: float | None
 ) -> tuple[int, dict[str, str]]:
-    """Read damaged inputs for some seconds, or a fixed number of them.
-
-    Returns:
-        How many were read, and what was wrong by the line where it happened.
-    """
+    """Read damaged inputs, for some seconds or a number; return it, and what was wrong by line."""
     chance, seeds, findings = random.Random(seed), target.seeds(), {}
     for valid in seeds:
         _read(target, valid, folder / "valid")

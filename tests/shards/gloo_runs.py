@@ -26,17 +26,7 @@ TIMEOUT = 240
 def gloo_run(
     claim: Claim, ranks: int, folder: Path, where: Mapping[str, Any] = ON_CPU
 ) -> list[Watcher]:
-    """Train on real processes; return the learned state by rank.
-
-    Args:
-        claim: what to train.
-        ranks: how many.
-        folder: where they write.
-        where: the options of the run on its backend and devices.
-
-    Raises:
-        AssertionError: a rank failed; the message is what the ranks printed.
-    """
+    """Train on real processes, on a backend and devices; return the learned state by rank."""
     files = [folder / f"{rank}.pt" for rank in range(ranks)]
     given = json.dumps({**where, "checkpoint": claim.checkpoint})
     run_processes([[__file__, claim, file, folder, given] for file in files], TIMEOUT)

@@ -86,14 +86,12 @@ class Partition:
 
 
 class Updated(NamedTuple):
-    """What a rank has learned."""
+    """What a rank has learned after each update."""
 
     states: list[State]
-    """After each update."""
 
     @property
     def last(self) -> State:
-        """After the last one."""
         return self.states[-1]
 
 
@@ -118,12 +116,7 @@ class Learner:
     resuming_exactly = should_stop = should_save = False
 
     def __init__(
-        self,
-        claim: JaxClaim,
-        group: ProcessGroup,
-        num_envs: int,
-        times: int,
-        off_by: np.random.Generator | None,
+        self, claim: JaxClaim, group: ProcessGroup, num_envs: int, times: int, off_by: Any
     ) -> None:
         self.off_by = off_by
         self.world = World(rank=group.rank, world_size=group.world_size)
@@ -138,11 +131,9 @@ class Learner:
         self.seeds = SeedPlan(7, group.rank)
         self.env = Still(claim, num_envs)
 
-    def seed(self, stream: Any) -> None:
-        """Do nothing: all randomness comes from the adapter's keys."""
+    def seed(self, stream: Any) -> None: ...  # All randomness comes from the adapter's keys.
 
-    def watch(self, role: str, fingerprints: Any) -> None:
-        """Do nothing: only the final states are checked."""
+    def watch(self, role: str, fingerprints: Any) -> None: ...  # Only final states are checked.
 
     def wrap_model(self, model: Any, role: str) -> Any:
         """Keep the model, because every rank builds the same; but for a rounding, if asked."""
@@ -168,11 +159,7 @@ class Learner:
 
 
 def learn(
-    claim: JaxClaim,
-    group: ProcessGroup,
-    ranks: list[int],
-    all_ranks: int,
-    off_by: np.random.Generator | None = None,
+    claim: JaxClaim, group: ProcessGroup, ranks: list[int], all_ranks: int, off_by: Any = None
 ) -> Updated:
     """Update from the rollouts of some ranks; return the learned states."""
     num_envs = claim.num_envs * len(ranks)
@@ -246,13 +233,7 @@ def split_update(
 
 
 def whole_update(claim: JaxClaim, ranks: int, off_by: np.random.Generator | None = None) -> Updated:
-    """Learn on one rank from all ranks' data.
-
-    Args:
-        claim: what to learn.
-        ranks: how many.
-        off_by: draws roundings by which its initial weights are off.
-    """
+    """Learn on one rank from all ranks' data; `off_by` draws roundings of its initial weights."""
     world, everyone = FakeWorld(1, rank_local=PLACE), list(range(ranks))
     (run,) = world.run(lambda _: learn(claim, SingleProcess("cpu"), everyone, ranks, off_by))
     return run

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any
 
-from rltrain_devkit.as_one.alike import State, beyond, differences, is_exact
+from rltrain_devkit.as_one.alike import beyond, differences, is_exact
 
 TOLERANCE = 1e-5
 IN_FLOAT64 = 1e-10
@@ -19,29 +19,7 @@ AMPLIFIED = 100
 """So many times the tolerance, and not more, float64 may show to be rounding."""
 
 
-class Run(Protocol):
-    """What is known of a rank's run."""
-
-    @property
-    def states(self) -> Sequence[State]:
-        """After each iteration."""
-
-    @property
-    def last(self) -> State:
-        """When training ended."""
-
-
-class Reruns(Protocol):
-    """Runs that tell rounding from faults."""
-
-    def control(self, seed: int) -> Run:
-        """Train the one rank with initial weights that are a rounding off."""
-
-    def in_float64(self) -> tuple[Sequence[Run], Run] | None:
-        """Train the ranks and the one rank in float64; None: the library cannot."""
-
-
-def check_equal(split: Sequence[Run]) -> None:
+def check_equal(split: Sequence[Any]) -> None:
     """Check that ranks ended equal to the last bit, after two iterations at least."""
     assert len(split[0].states) >= 2
     for run in split[1:]:
@@ -50,15 +28,13 @@ def check_equal(split: Sequence[Run]) -> None:
 
 
 def check_as_one(
-    split: Sequence[Run], whole: Run, tolerance: float = TOLERANCE, again: Reruns | None = None
+    split: Sequence[Any], whole: Any, tolerance: float = TOLERANCE, again: Any = None
 ) -> None:
     """Check that ranks are equal, and equal the one rank after every iteration.
 
-    Args:
-        split: the ranks.
-        whole: the one rank.
-        tolerance: by which tensors may differ, as a share of their scale.
-        again: asked only where they differ by more.
+    A run has the `states` after each iteration, and the `last`. Only where they differ by more than
+    the tolerance, a share of their scale, is `again` asked: for a `control` that is a rounding off,
+    and for all of them `in_float64`, or None where the library cannot.
     """
     check_equal(split)
     found = differences(split[0].states, whole.states)
@@ -70,7 +46,7 @@ def check_as_one(
 
 
 def _not_rounding(
-    found: Mapping[str, float], tolerance: float, whole: Run, again: Reruns
+    found: Mapping[str, float], tolerance: float, whole: Any, again: Any
 ) -> dict[str, float]:
     """Return the differences that rounding does not explain.
 

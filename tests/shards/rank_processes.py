@@ -11,11 +11,7 @@ from helpers import free_port
 
 
 def run_processes(words: Sequence[Sequence[object]], timeout: float) -> None:
-    """Start a process for each rank, with these words after python, and wait for all.
-
-    Raises:
-        AssertionError: a rank failed; the message is what the ranks printed.
-    """
+    """Start a process for each rank, with these words after python, and wait for all."""
     place = {"WORLD_SIZE": len(words), "LOCAL_WORLD_SIZE": len(words), "MASTER_PORT": free_port()}
     place |= {"MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1}
     place["PYTHONPATH"] = os.pathsep.join(sys.path)  # They find what the tests find.

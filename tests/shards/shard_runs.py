@@ -86,14 +86,7 @@ def prepared(claim: Claim, folder: Any) -> Claim:
 
 
 def split_run(claim: Claim, ranks: int, folder: Any, *more: Callable[[], object]) -> list[Watcher]:
-    """Train on the ranks of a fake world; return the learned state by rank.
-
-    Args:
-        claim: what to train.
-        ranks: how many.
-        folder: where runs write.
-        *more: observers, made once per rank.
-    """
+    """Train on the ranks of a fake world; return the learned state by rank."""
     world = FakeWorld(ranks, rank_local=RANK_LOCAL.get(claim.library, ()))
     observers = [Watcher, lambda: Environments(claim), *more]
     runs = world.train(observers=observers, **options(claim, 1, folder))
@@ -101,15 +94,7 @@ def split_run(claim: Claim, ranks: int, folder: Any, *more: Callable[[], object]
 
 
 def whole_run(claim: Claim, ranks: int, folder: Any, device: str = "cpu", *more: object) -> Watcher:
-    """Train on one rank, not distributed, with the environments and the noise of several.
-
-    Args:
-        claim: what to train.
-        ranks: how many.
-        folder: where runs write.
-        device: of the one rank.
-        *more: observers.
-    """
+    """Train on one rank, not distributed, with the environments and the noise of several."""
     watcher = Watcher()
 
     def train(_: Any) -> None:

@@ -169,12 +169,8 @@ CLAIMS = [*of_each_algorithm(), *of_each_on_jax()]
 
 @pytest.mark.parametrize(
     ("number", "always"),
-    [
-        pytest.param(math.nan, False, id="nan"),
-        pytest.param(math.nan, True, id="nan-always"),
-        pytest.param(math.inf, False, id="inf"),
-        pytest.param(HUGE, False, id="huge"),
-    ],
+    [(math.nan, False), (math.nan, True), (math.inf, False), (HUGE, False)],
+    ids=["nan", "nan-always", "inf", "huge"],
 )
 @pytest.mark.parametrize("where", ["observations", "rewards", "final observations"])
 @pytest.mark.parametrize("ranks", [1, 2])
