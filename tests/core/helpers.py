@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from rltrain.errors import UsageError
+from rltrain.testing import FakeWorld
 
 T = TypeVar("T")
 
@@ -125,3 +126,29 @@ def refusal(call: Callable[..., Any], *given: Any, **named: Any) -> str:
     with pytest.raises(UsageError) as caught:
         call(*given, **named)
     return str(caught.value)
+
+
+def run_ranks(world_size: int, work: Callable[[Any], Any]) -> list[Any]:
+    """Call `work(group)` on every rank of a fake world; return results, or raised errors."""
+
+    def kept(group):
+        try:
+            return work(group)
+        except BaseException as error:
+            return error
+
+    return FakeWorld(world_size).run(kept)
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder with 1 MB of space, on a disk of its own."""
+    folder = tmp_path / "small_disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(folder)]
+    try:
+        subprocess.run(mount, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("only root can mount a small disk")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=False)  # A test may have lost it.

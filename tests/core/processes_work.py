@@ -68,11 +68,6 @@ def refuse(config, reports):
     os._exit(2)
 
 
-def exit_3(config, reports):
-    others_wait(config)
-    os._exit(3)
-
-
 def exit_0(config, reports):
     others_wait(config)
     os._exit(0)
@@ -84,9 +79,4 @@ def kill_with_helper(config, reports):
     if os.fork() == 0:
         time.sleep(20)
         os._exit(0)
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def kill(config, reports):
-    others_wait(config)
     os.kill(os.getpid(), signal.SIGKILL)

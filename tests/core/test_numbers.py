@@ -7,7 +7,7 @@ import pickle
 
 import numpy as np
 import pytest
-from fake_ranks import run_ranks
+from helpers import run_ranks
 from made_up_arrays import MadeUpArrays, OfKind, tensor
 
 from rltrain.errors import NonFiniteError, PeerLost

@@ -1,14 +1,19 @@
-"""A rank that a launcher started: its signals, its processes, and what the console shows."""
+"""What is before a rank works: checks in a child process, scripts imported again, its processes."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import signal
+import subprocess
+import sys
 
 import pytest
 
 from rltrain.config import Placement
+from rltrain.errors import RltrainError
+from rltrain.launch.preflight import preflight
+from rltrain.ranks.guarded import NO_GUARD, UNGUARDED
 from rltrain.ranks.signals import OF_SCHEDULERS
 from rltrain.ranks.world import SAFE_PATH
 from rltrain.run import worker
@@ -55,3 +60,64 @@ def test_ranks_that_are_shown_are_counted_on_their_node(asked, shown):
     worlds = [World(rank, 0, rank // 2, 4, 2, 2) for rank in range(4)]
     config = make_config(show_ranks=asked)
     assert [world.rank for world in worlds if worker.is_shown(config, world)] == shown
+
+
+SCRIPT = """
+import multiprocessing, sys, rltrain
+method, distributed = sys.argv[1:]
+if __name__ != "__main__":
+    rltrain.train(library="none", distributed=distributed == "True")
+process = multiprocessing.get_context(method).Process(target=print, args=("it has started",))
+process.start()
+process.join()
+print(process.exitcode)
+"""
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.parametrize("distributed", [True, False])
+def test_a_script_is_not_trained_with_while_it_is_imported_again(tmp_path, method, distributed):
+    script = tmp_path / "unguarded.py"
+    script.write_text(SCRIPT)
+    words = [sys.executable, str(script), method, str(distributed)]
+    ran = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    if distributed:  # A rank: its launcher says why.
+        assert (ran.stdout, ran.stderr) == (f"{UNGUARDED}\n", "")
+    else:
+        assert ran.stdout == "1\n"
+        assert ran.stderr.endswith(f"rltrain.errors.UsageError: {NO_GUARD}\n")
+
+
+CHECKS = """
+from rltrain.errors import RltrainError
+
+def answer(number):
+    print("what the check prints is not its answer")
+    return {"twice": 2 * number}
+
+def refuse():
+    raise RltrainError("there is no driver. On the CPU: --device cpu.")
+
+def fail():
+    raise OSError("a fault")
+"""
+
+
+@pytest.fixture
+def checks(tmp_path, monkeypatch):
+    (tmp_path / "some_checks.py").write_text(CHECKS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.parametrize("in_child", [True, False])
+def test_a_check_answers_and_refuses_alike_in_a_child_process(checks, in_child):
+    assert preflight("some_checks:answer", 4, in_child=in_child) == {"twice": 8}
+    with pytest.raises(RltrainError) as refusal:
+        preflight("some_checks:refuse", in_child=in_child)
+    assert str(refusal.value) == "there is no driver. On the CPU: --device cpu."
+
+
+def test_a_fault_of_a_check_is_shown_with_its_traceback(checks):
+    with pytest.raises(RltrainError, match=r"some_checks:fail failed:\nTraceback(?s:.*)a fault"):
+        preflight("some_checks:fail", in_child=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import stub_parts
-from fake_ranks import run_ranks
+from helpers import run_ranks
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 import pytest
-from fake_ranks import run_ranks
+from helpers import run_ranks
 
 from rltrain.errors import DivergenceError, PluginError
 from rltrain.metrics.scalars import OWN, ScalarExchange

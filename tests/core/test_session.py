@@ -14,8 +14,8 @@ import gymnasium
 import numpy as np
 import pytest
 import stub_parts
-from fake_ranks import run_ranks
 from gymnasium.vector import AutoresetMode
+from helpers import run_ranks
 from made_up_arrays import MadeUpArrays, tensor
 from made_up_sessions import session_of
 

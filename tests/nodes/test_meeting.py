@@ -110,15 +110,24 @@ def test_another_program_at_the_port_is_no_rank_0(words):
         server.shutdown(socket.SHUT_RDWR)
 
 
-def test_two_nodes_with_the_same_number_are_reported():
-    nodes = [Member("node", number, 4, host=host) for number, host in ((0, "a"), (1, "b"))]
-    messages = met([*nodes, Member("node", 1, 4, host="b")])
-    assert all("Two nodes have the number 1; the second is b." in text for text in messages)
+def nodes(*hosts, of, facts=None):
+    numbers = {"a": 0, "b": 1}
+    return [Member("node", numbers[h], of, {"rltrain": h} if facts else {}, host=h) for h in hosts]
 
 
-def test_another_number_of_members_is_reported():
-    messages = met([*ranks(0, of=4), *ranks(1, of=2)])
-    assert all("Rank 1 (m1) is one of 2, and rank 0 (m0) is one of 4." in text for text in messages)
+@pytest.mark.parametrize(
+    ("members", "told"),
+    [
+        (nodes("a", "b", "b", of=4), "Two nodes have the number 1; the second is b."),
+        (
+            [*ranks(0, of=4), *ranks(1, of=2)],
+            "Rank 1 (m1) is one of 2, and rank 0 (m0) is one of 4.",
+        ),
+        (nodes("a", "b", of=2, facts=True), "Node 1 (b) has rltrain b, and node 0 (a) has a."),
+    ],
+)
+def test_what_differs_is_named(members, told):
+    assert all(told in text for text in met(members))
 
 
 def test_a_loopback_address_is_explained_to_nodes_that_miss_each_other():
@@ -130,16 +139,9 @@ def test_a_loopback_address_is_explained_to_nodes_that_miss_each_other():
 
 def test_a_number_0_that_is_not_at_the_address_is_told_so():
     there = "192.0.2.1"  # An address of documentation, which no machine has.
-    with pytest.raises(
-        UsageError, match=r"192\.0\.2\.1 is no address of b: is another node number"
-    ):
+    told = r"192\.0\.2\.1 is no address of b: is another node number"
+    with pytest.raises(UsageError, match=told):
         meet(Member("node", 0, 2, host="b"), there, free_port(), 0.1)
-
-
-def test_what_differs_is_named():
-    members = [Member("node", i, 2, {"rltrain": f"0.{i}"}, host=f"M{i}") for i in (0, 1)]
-    messages = met(members)
-    assert all("Node 1 (M1) has rltrain 0.1, and node 0 (M0) has 0.0." in text for text in messages)
 
 
 STRANGERS = (
@@ -246,10 +248,10 @@ def test_a_member_that_comes_after_a_failure_learns_of_it(monkeypatch):
 @pytest.mark.slow
 def test_those_that_wait_say_for_whom(monkeypatch, capsys):
     monkeypatch.setattr(meeting, "_FIRST", 0.5)
-    nodes = [Member("node", number, 3, host=f"M{number}") for number in (0, 1)]
-    met(nodes, timeout=2.0)
+    members = nodes("a", "b", of=3)
+    met(members, timeout=2.0)
     said = capsys.readouterr().out
     # Node 1 hears it from node 0.
     assert said.count("waiting for node 2 of 3 (") == 2
-    met(nodes[1:], timeout=1.0)
+    met(members[1:], timeout=1.0)
     assert "waiting for node 0 at 127.0.0.1:" in capsys.readouterr().out

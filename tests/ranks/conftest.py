@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from small_disks import small_disk
+from helpers import small_disk
 
 __all__ = ["small_disk"]

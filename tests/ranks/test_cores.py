@@ -73,13 +73,10 @@ def test_hardware_threads_of_one_core_go_to_one_rank(node):
     assert [mask for mask, _ in node.bound(2)] == [[0, 1, 4, 5], [2, 3, 6, 7]]
 
 
-def test_more_ranks_than_cores_and_one_rank_are_not_bound(node):
+def test_nothing_is_bound_where_it_would_not_help_or_was_chosen(node, monkeypatch):
     node.allows([0, 1])
     assert node.bound(3) == [([0, 1], 1)] * 3
     assert node.bound(1) == [([0, 1], 2)]
-
-
-def test_what_the_user_or_mpiexec_has_chosen_stays(node, monkeypatch):
     node.allows(range(8), own=[4, 5, 6])
     assert node.bound(2) == [([4, 5, 6], 3)] * 2
     node.allows(range(8))

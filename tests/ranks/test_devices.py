@@ -30,6 +30,7 @@ def test_missing_launcher_variables_are_derived():
 
 
 PLACE = World(1, 1, 0, 2, 2, 1)
+CUDA = {(0,): 0, (0, 1): 1, None: 1}
 
 
 def test_a_joined_rank_gets_torchruns_variables():
@@ -42,14 +43,11 @@ def test_a_joined_rank_gets_torchruns_variables():
     assert rank_from_env(variables) == PLACE
 
 
-def test_variables_of_torchrun_stay_untouched():
+def test_variables_of_torchrun_stay_untouched_and_hidden_ones_leave_no_rank_to_join():
     variables = environ(RANK=1, LOCAL_RANK=1, WORLD_SIZE=2, MASTER_ADDR="a", MASTER_PORT=1)
     before = dict(variables)
     export_rank_env(PLACE, "n1", 5000, variables)
     assert variables == before
-
-
-def test_hidden_variables_leave_no_rank_to_join():
     variables = environ(RANK=0, LOCAL_RANK=0, WORLD_SIZE=2, HOME="/")
     hide_rank_variables(variables)
     assert variables == {"HOME": "/", **dict([SAFE_PATH])}
@@ -73,12 +71,7 @@ def test_ranks_are_counted(asked, device, gpus, ranks):
 
 @pytest.mark.parametrize(
     ("kind", "ids", "place"),
-    [
-        ("cpu", None, "cpu"),
-        ("cuda", (0,), "cuda:0"),
-        ("cuda", (0, 1), "cuda:1"),
-        ("cuda", None, "cuda:1"),
-    ],
+    [("cpu", None, "cpu"), *(("cuda", ids, f"cuda:{n}") for ids, n in CUDA.items())],
 )
 def test_a_started_rank_is_on_the_device_of_the_plan(kind, ids, place):
     world = World(rank=1, local_rank=1, world_size=2, local_world_size=2)

@@ -9,6 +9,7 @@ import sys
 import time
 
 import pytest
+from helpers import wait_for
 
 from rltrain.ranks import hangs
 from rltrain.ranks.hangs import _LONG, _SHORTEST, HangWatch, Patience
@@ -86,13 +87,12 @@ class Watched:
 
     def _wait_for(self, iteration):
         """Wait until all have done so many iterations."""
-        deadline = time.monotonic() + 60
-        while True:
+
+        def done():
             pulses = [read_pulse(pulse_file(self.folder, n)) for n in range(len(self.processes))]
-            if all(pulse is not None and pulse.iteration == iteration for pulse in pulses):
-                break
-            assert time.monotonic() < deadline, pulses
-            time.sleep(0.01)
+            return all(pulse is not None and pulse.iteration == iteration for pulse in pulses)
+
+        wait_for(done)
         time.sleep(0.1)  # And are where they hang.
 
     def hang(self, within=30.0, step=0.25):
@@ -163,29 +163,26 @@ def test_ranks_in_different_collectives_are_told_apart(ranks, tmp_path):
     assert "rank 0 waits in collective 1 (all_reduce(sum) [7])" in hang.message
 
 
-def test_ranks_in_different_collectives_are_told_apart_before_both_are_late(tmp_path):
-    pulses = [
-        Pulse(1, 1, 2, 9, 5, "learning", waiting=True, call=call)
-        for call in ("all_reduce(sum) [7]", "barrier")
+def missing(tmp_path, *ranks, late):
+    """Find who is missing of ranks, each by its collectives, its call, and its seconds."""
+    states = [
+        RankState(rank, Pulse(1, 1, 2, 9, count, "learning", waiting, call), seconds=seconds)
+        for rank, (count, waiting, call, seconds) in enumerate(ranks)
     ]
-    states = [RankState(0, pulses[0], seconds=1.9), RankState(1, pulses[1], seconds=2.1)]
-    hang = find_missing(
-        states, states[1:], tmp_path / "rank_1.pulse", has_neighbors=False, option="x=1"
-    )
-    assert hang.message.startswith("The ranks wait in different collectives, for 2 s (x=1): rank 1")
+    file = tmp_path / "rank_1.pulse"
+    return find_missing(states, states[late:], file, has_neighbors=False, option="x=1")
+
+
+def test_ranks_in_different_collectives_are_told_apart_before_both_are_late(tmp_path):
+    ranks = (5, True, "all_reduce(sum) [7]", 1.9), (5, True, "barrier", 2.1)
+    message = missing(tmp_path, *ranks, late=1).message
+    assert message.startswith("The ranks wait in different collectives, for 2 s (x=1): rank 1")
 
 
 def test_where_nobody_is_seen_to_wait_the_rank_that_has_begun_fewer_collectives_hangs(tmp_path):
-    begun = (7, 5, 7)
-    states = [
-        RankState(rank, Pulse(1, 1, 2, 9, count, "learning", waiting=False, call="x"), seconds=9.0)
-        for rank, count in enumerate(begun)
-    ]
-    hang = find_missing(
-        states, states, tmp_path / "rank_1.pulse", has_neighbors=False, option="step=1"
-    )
+    hang = missing(tmp_path, *((count, False, "x", 9.0) for count in (7, 5, 7)), late=0)
     assert hang.culprits == (1,)
-    assert hang.message.startswith("Rank 1 hangs, without progress for 9 s (step=1): rank 1")
+    assert hang.message.startswith("Rank 1 hangs, without progress for 9 s (x=1): rank 1")
 
 
 @pytest.mark.slow
@@ -255,18 +252,10 @@ def test_a_time_out_of_the_user_holds_within_iterations():
     patience.note(pulse(2), 1000.0)
     assert patience.seconds(pulse(2)) == 20.0
     assert Patience({"step": 0.0}).seconds(pulse(2)) == float("inf")
-
-
-def test_a_first_iteration_between_two_looks_counts():
-    patience = Patience({"step": 20.0})
+    patience = Patience({"step": 20.0})  # A first iteration between two looks counts.
     patience.note(pulse(0, "starting"), 0.0)
     patience.note(pulse(1), 1.0)
     assert patience.seconds(pulse(1)) == 20.0
-
-
-def test_a_pulse_file_has_the_rank_in_its_name(tmp_path):
-    pulse_file(tmp_path, 12).touch()
-    assert list(pulse_files(tmp_path)) == [12]
 
 
 PACKAGES = "/home/me/rltrain/.venv/lib/python3.11/site-packages"
@@ -303,6 +292,5 @@ def test_each_section_of_a_run_may_have_a_timeout_of_its_own():
         ("ending", 1): float("inf"),
     }
     for (phase, iteration), seconds in sections.items():
-        pulse = Pulse(1, 1, iteration, 1, 0, phase, False, "")
-        assert patience.seconds(pulse) == seconds
-    assert patience.option(pulse) == "--hang-timeout end=inf"
+        assert patience.seconds(pulse(iteration, phase)) == seconds
+    assert patience.option(pulse(1, "ending")) == "--hang-timeout end=inf"

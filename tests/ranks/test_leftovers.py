@@ -68,12 +68,8 @@ def test_a_machine_without_any_place_is_refused_in_a_line(monkeypatch):
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 
     monkeypatch.setattr(tempfile, "gettempdir", nowhere)
-    with (
-        pytest.raises(
-            UsageError, match=r"^TMPDIR: temporary files cannot be written \(.*No usable"
-        ),
-        private_folder(),
-    ):
+    told = r"^TMPDIR: temporary files cannot be written \(.*No usable"
+    with pytest.raises(UsageError, match=told), private_folder():
         pass
 
 

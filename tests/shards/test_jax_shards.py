@@ -18,10 +18,10 @@ from gymnasium.vector import VectorWrapper
 pytest.importorskip("jax")
 
 from claims_jax import JAX
+from gloo_runs import run_processes
 from jax_updates import PLACE, JaxAgain, Updated, split_update, whole_update
 from judged import AMPLIFIED, TOLERANCE, check_as_one, check_equal
 from pairs_skrl import SKRL
-from rank_processes import run_processes
 from shard_runs import Environments, options
 
 from rltrain.testing import FakeWorld, differing

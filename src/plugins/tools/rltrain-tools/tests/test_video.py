@@ -11,7 +11,7 @@ import types
 import numpy as np
 import pytest
 import stub_parts
-from fake_ranks import run_ranks
+from helpers import run_ranks
 from made_up_sessions import session_of
 
 from rltrain.errors import PluginError, UsageError

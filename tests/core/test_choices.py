@@ -1,9 +1,9 @@
-"""Tasks of packages and modules that users bring: who is asked, and what must not be imported."""
+"""What a plan chooses: whom it asks for a task, which options of it, and where no default is."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from dataclasses import replace
 from importlib.util import find_spec
 from types import SimpleNamespace
 
@@ -11,8 +11,12 @@ import pytest
 from helpers import refusal
 
 from rltrain.errors import UsageError
-from rltrain.plan.choices import find_modules_here, find_task, having
+from rltrain.options.run import RunOptions
+from rltrain.placement.cluster import find_cluster
+from rltrain.plan.choices import choose_agent, find_modules_here, find_task, get_library, having
+from rltrain.plan.resolve import make_plan
 from rltrain.plugins import registry
+from rltrain.plugins.registry import discover
 from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
@@ -95,7 +99,7 @@ def test_an_unknown_name_may_be_that_of_a_package_which_is_not_imported():
     def games(module):
         return [] if module else ["games:More/Pong-v5", "games:Pong-v5"]
 
-    light.spec = replace(light.spec, undiscovered_tasks=games)
+    light.spec = dataclasses.replace(light.spec, undiscovered_tasks=games)
     with pytest.raises(UsageError, match=r"Did you mean 'games:Pong-v5'\?"):
         find_task("Pong-v5", {}, None, Registry(light))
     with pytest.raises(UsageError, match=r"Did you mean 'Pong-v4'\?"):  # They have been asked.
@@ -122,7 +126,9 @@ def test_a_suite_of_ours_that_is_not_installed_is_named(task, suite):
 def test_the_tasks_of_a_module_are_named_where_none_is_meant(task):
     light = Suite("light", has=["Both-v1"])
     names = {"bots_of_ours": ["bots_of_ours:Bot-v0", "bots_of_ours:Box-v0"]}
-    light.spec = replace(light.spec, undiscovered_tasks=lambda module: names.get(module, []))
+    light.spec = dataclasses.replace(
+        light.spec, undiscovered_tasks=lambda module: names.get(module, [])
+    )
     with pytest.raises(UsageError, match=r"bots_of_ours has bots_of_ours:Bot-v0, bots_of_ours:Box"):
         find_task(task, {}, None, Registry(light))
     names["bots_of_ours"] *= 6
@@ -131,7 +137,9 @@ def test_the_tasks_of_a_module_are_named_where_none_is_meant(task):
 
 def test_a_module_may_have_a_task_in_its_sources_alone_and_an_unknown_name_be_another():
     light = Suite("light", has=["Both-v1"])
-    light.spec = replace(light.spec, undiscovered_tasks=lambda module: [f"{module}:Bot-v0"])
+    light.spec = dataclasses.replace(
+        light.spec, undiscovered_tasks=lambda module: [f"{module}:Bot-v0"]
+    )
     with pytest.raises(UsageError, match=r"Did you mean 'bots_of_ours:Bot-v0'\?"):
         find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
     with pytest.raises(
@@ -157,3 +165,128 @@ def test_modules_in_the_current_folder_are_found_last(monkeypatch, tmp_path):
     assert sys.path[-1] == str(tmp_path)
     assert sys.path.count(str(tmp_path)) == 1
     assert find_spec("bot_alone") is not None
+
+
+TASK = TaskInfo(
+    "Bot",
+    "continuous",
+    agents={
+        "rsl_rl": ("rsl_rl", "ppo"),
+        "rsl_rl_distillation": ("rsl_rl", "distillation"),
+        "skrl": ("skrl", "ppo"),
+    },
+)
+
+
+def chosen(task=TASK, **options):
+    return choose_agent(RunOptions(**options), task)
+
+
+@pytest.mark.parametrize("key", ["rsl_rl_distillation", "rsl_rl_distillation_cfg_entry_point"])
+def test_the_key_says_library_and_algorithm(key):
+    requested, task = chosen(agent_config=key)
+    assert (requested.library, requested.algorithm) == ("rsl_rl", "distillation")
+    assert task == dataclasses.replace(TASK, agent="rsl_rl_distillation")
+    assert chosen(agent_config=key, library="rsl_rl", algorithm="Distillation")[1] == task
+    assert chosen(library="skrl") == (RunOptions(library="skrl"), TASK)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"agent_config": "rsl_rl_destillation"},
+            "--agent-config rsl_rl_destillation: there is no such file, and no such options are "
+            "registered with the task Bot. Did you mean 'rsl_rl_distillation'? There are: rsl_rl, "
+            "rsl_rl_distillation, skrl.",
+        ),
+        *(
+            (
+                {"agent_config": "skrl", name: value},
+                f"--agent-config skrl: these are options of {of}. Leave out --{name} {value}.",
+            )
+            for name, value, of in (("library", "rsl_rl", "skrl"), ("algorithm", "sac", "ppo"))
+        ),
+    ],
+)
+def test_what_does_not_fit_is_refused(options, message):
+    assert refusal(chosen, **options) == message
+    without = dataclasses.replace(TASK, agents={})
+    assert "task Bot. There are: none." in refusal(chosen, without, agent_config="skrl")
+
+
+@pytest.mark.usefixtures("stub")
+def test_options_of_an_algorithm_that_the_library_is_not_offered_with_are_refused():
+    task = dataclasses.replace(TASK, agents={"stub_amp": ("stub", "amp")})
+    requested, _ = chosen(task, agent_config="stub_amp", framework="numpy")
+    with pytest.raises(UsageError, match=r"^--algorithm amp: stub is offered"):
+        get_library("stub", requested, discover())
+
+
+NO_DEFAULT = """
+from rltrain import hookimpl
+from rltrain.specs import *
+
+@hookimpl
+def rltrain_provides():
+    parts = "stub_parts:"
+    return [
+        BackendSpec(
+            name="alone", factory=parts + "StubBackend", framework="numpy",
+            device="cpu", launcher="l",
+        ),
+        LauncherSpec(name="l", factory=parts + "StubLauncher", frameworks=("numpy",)),
+        GradientSyncSpec(name="s1", factory=parts + "StubSync", frameworks=("numpy",)),
+        GradientSyncSpec(name="s2", factory=parts + "StubSync", frameworks=("numpy",)),
+        LibrarySpec(
+            name="n", factory=parts + "StubLibrary", frameworks=("numpy",), algorithms=("PPO",),
+            default_agent=lambda task, algorithm: {"a": 1}, schema=OptionSchema(required=("a",)),
+        ),
+        SuiteSpec(
+            name="numpies", factory=parts + "StubSuite", frameworks=("numpy",),
+            tasks=lambda: ["Numpy-v0"],
+            describe=lambda task, env: make() if task == "Numpy-v0" else None,
+        ),
+    ]
+
+def make():
+    from rltrain.types import TaskInfo
+    return TaskInfo("Numpy-v0", "continuous")
+"""
+
+
+def test_a_framework_without_a_declared_gradient_sync_has_no_default(site, tmp_path):
+    site.install("rltrain-alone", NO_DEFAULT, point="alone")
+    options = {"library": "n", "framework": "numpy", "task": "Numpy-v0", "log_root": str(tmp_path)}
+    with pytest.raises(UsageError, match=r"--grad-sync: .*numpy.* Give --grad-sync s1 or s2"):
+        make_plan(options, {})
+    assert make_plan({**options, "grad_sync": "s2"}, {}).config.grad_sync == "s2"
+
+
+CLUSTER = """
+import dataclasses
+
+from rltrain import hookimpl
+from rltrain.builtin.clusters import CLUSTERS
+from rltrain.specs import ClusterSpec
+
+open_mpi = {spec.name: spec.find for spec in CLUSTERS}["open-mpi"]
+
+def find(environ):
+    return dataclasses.replace(open_mpi(environ), master_addr=environ["AAA"] or None)
+
+@hookimpl
+def rltrain_provides():
+    return [ClusterSpec(name="aaa", order=10, find=find, variables=("AAA",))]
+"""
+
+
+def test_two_clusters_that_agree_on_the_rank_must_agree_on_where_ranks_meet(site):
+    names = ("RANK", "SIZE", "LOCAL_RANK", "LOCAL_SIZE")
+    started = {f"OMPI_COMM_WORLD_{name}": x for name, x in zip(names, "1212", strict=True)}
+    site.install("rltrain-aaa", CLUSTER, point="aaa")
+    requested = RunOptions(distributed=True)
+    spec, place = find_cluster(requested, discover(), {**started, "AAA": ""})
+    assert (spec.name, place.master_addr) == ("open-mpi", "127.0.0.1")
+    with pytest.raises(UsageError, match=r"aaa .*open-mpi .*contradict each other. Choose one"):
+        find_cluster(requested, discover(), {**started, "AAA": "10.0.0.1"})
