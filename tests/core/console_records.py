@@ -37,7 +37,5 @@ def write_records(writer: ConsoleWriter, *records: Record) -> None:
 
 
 class Terminal(io.StringIO):
-    """A stream that says it is a terminal."""
-
     def isatty(self) -> bool:
         return True

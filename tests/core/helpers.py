@@ -49,7 +49,6 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def living(session: int) -> list[int]:
-    """Return the ids of the living processes of a session."""
     found = []
     for entry in Path("/proc").iterdir():
         try:

@@ -72,7 +72,6 @@ def plain_environment(monkeypatch, tmp_path_factory, hidden_variables):
 
 @pytest.fixture
 def site(tmp_path, monkeypatch):
-    """A folder for distributions."""
     from rltrain.storage.manifest import versions
 
     versions.cache_clear()
@@ -106,8 +105,6 @@ def stub(site, tmp_path, monkeypatch):
 
 @pytest.fixture
 def cli(stub, capsys):
-    """Run a command line; return its status, and what went to stdout and stderr."""
-
     def run(*words: str):
         status = main(words)
         out, err = capsys.readouterr()

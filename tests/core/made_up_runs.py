@@ -21,7 +21,6 @@ SECONDS = 0.5
 
 
 def made_state(iteration: int = 1, episode_return: float | None = None, **more) -> dict:
-    """Return a state as it is saved with a checkpoint."""
     return {
         "iteration": iteration,
         "episode_return": episode_return,
@@ -112,7 +111,6 @@ def _values(name: str | None, iteration: int, seed: int) -> dict[str, float]:
 
 
 def _seconds(rank: int, ranks: int, slow: int | None) -> tuple[float, float, float]:
-    """Return a rank's seconds in rollout, update and collectives."""
     rollout = 0.2 * (2 if rank == slow else 1)
     waiting = 0.2 if slow is not None and rank != slow else 0.0
     communication = 0.1 * math.log2(ranks)

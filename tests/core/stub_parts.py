@@ -180,8 +180,6 @@ class StubExporter:
 
 
 class StubLauncher:
-    """Starts nothing."""
-
     def launch(self, config, work):
         EVENTS.append(("launch", config.nproc_per_node))
         return TrainResult(0, 0, None, None, run_dir="")

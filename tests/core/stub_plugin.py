@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -102,51 +103,42 @@ IGNORED = {
 
 @hookimpl
 def rltrain_provides():
-    parts = "stub_parts"
+    parts, numpy = "stub_parts", {"frameworks": ("numpy",)}
+    backend = functools.partial(BackendSpec, factory=f"{parts}:StubBackend", framework="numpy")
+    counted = {"count_devices": "stub_plugin:count_gpus"}
     return [
-        BackendSpec(
+        backend(
             name="stub",
-            factory=f"{parts}:StubBackend",
-            framework="numpy",
             device="cpu",
             is_default=True,
             launcher="stub_launcher",
             grad_sync="plain",
             exporter=f"{parts}:StubExporter",
         ),
-        BackendSpec(
+        backend(
             name="stub_gpu",
-            factory=f"{parts}:StubBackend",
-            framework="numpy",
             device="cuda",
             is_default=True,
             why_not_shared="stub_plugin:why_not_shared",
-            count_devices="stub_plugin:count_gpus",
+            **counted,
         ),
-        BackendSpec(
-            name="stub_shared",
-            factory=f"{parts}:StubBackend",
-            framework="numpy",
-            device="cpu",
-            shared_devices=("cuda",),
-            count_devices="stub_plugin:count_gpus",
-        ),
-        LauncherSpec(name="stub_launcher", factory=f"{parts}:StubLauncher", frameworks=("numpy",)),
+        backend(name="stub_shared", device="cpu", shared_devices=("cuda",), **counted),
+        LauncherSpec(name="stub_launcher", factory=f"{parts}:StubLauncher", **numpy),
         LauncherSpec(
             name="scheduler",
             factory=f"{parts}:StubScheduler",
-            frameworks=("numpy",),
             options="stub_parts:SchedulerOptions",
             starts_nodes=True,
+            **numpy,
         ),
-        LauncherSpec(name="without_launch", factory="builtins:object", frameworks=("numpy",)),
+        LauncherSpec(name="without_launch", factory="builtins:object", **numpy),
         LauncherSpec(
             name="without_restarts",
             factory=f"{parts}:StubLauncher",
-            frameworks=("numpy",),
             unsupported=("max_restarts",),
+            **numpy,
         ),
-        GradientSyncSpec(name="plain", factory=f"{parts}:StubSync", frameworks=("numpy",)),
+        GradientSyncSpec(name="plain", factory=f"{parts}:StubSync", **numpy),
         SuiteSpec(
             name="stubs",
             factory=f"{parts}:StubSuite",

@@ -205,7 +205,6 @@ def test_values_that_a_library_may_take_pass(key, value):
 
 
 def with_words(overrides, known=("adam", "sgd"), name="wordy", file="ADAM", **more):
-    """Return the options of a file, of a library that has words for optimizers."""
     optimizers = Choices("optimizer", known, ignore_case=True)
     choices = dict.fromkeys(("a.by", "a.all.0", "a.gone"), optimizers)
     spec = library(name, "a", choices=lambda options: choices)
@@ -236,7 +235,6 @@ def test_words_are_not_judged_after_a_plus_where_none_are_known_or_a_run_has_tra
 
 
 def with_keys(overrides, file, **more):
-    """Return the options of a file, of a library that has keys for two sections."""
     sections = {
         "": Keys({"a", "b", "steps"}, required=("steps",)),
         "a": Keys({"clip"}),

@@ -89,8 +89,6 @@ def test_damage_is_noticed(folder, of, tenth, how):
 
 
 class Planted:
-    """Runs a command when it is unpickled."""
-
     def __init__(self, folder):
         self.file = folder / "planted"
 
@@ -173,7 +171,6 @@ def test_the_newest_checkpoints_and_the_best_are_kept(folder, keep, left):
 
 @pytest.fixture
 def runs(tmp_path):
-    """Two runs of a task, each with three checkpoints."""
     made = []
     for name in ("first", "second"):
         run = create_run_folder(str(tmp_path), "lib", "Task/v1", name)

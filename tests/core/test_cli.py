@@ -27,8 +27,6 @@ STUB += ["--backend=stub"]
 
 @pytest.fixture
 def dry(cli):
-    """Return the plan of a run of stubs."""
-
     def run(*words: str) -> str:
         status, out, err = cli(*STUB, *words, "--dry-run")
         assert (status, err) == (0, "")
@@ -287,7 +285,6 @@ SWITCHES = [
 
 
 def read(name, *words):
-    """Return what a command reads in its words."""
     return parse(command_of([name])[1], name, list(words))
 
 

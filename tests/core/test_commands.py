@@ -52,7 +52,6 @@ def rltrain_provides():
 
 @pytest.fixture
 def cli(site, cli):
-    """Run a command line with the plugin installed."""
     site.install("greeter", GREET)
     return cli
 

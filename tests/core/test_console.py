@@ -84,8 +84,6 @@ class TestLines:
         assert "waiting 11%, comm" in lines(started(), scalars(1, 1.0, **alike))[2]
         unknown = dict.fromkeys(("rollout", "update", "collectives"), ())
         assert "waiting" not in lines(started(), scalars(1, 1.0, **unknown))[2]
-
-    def test_one_rank_waits_for_nobody(self) -> None:
         assert "waiting" not in lines(started(ranks=1), scalars(1, 1.0))[2]
 
     def test_at_most_one_line_per_second_but_the_first_and_the_last(self) -> None:
@@ -131,20 +129,17 @@ class TestLines:
         assert lines(started(), ended(0, error="E: no"))[2].startswith("failed  iteration 0  ")
         assert lines(ended(0, error="E: no")) == ["failed before training began"]
 
-    def test_a_pipe_is_not_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_core_has_lines_on_a_terminal_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("FORCE_COLOR", "1")
         assert not any("\x1b" in line for line in lines(started(), scalars(1, 1.0)))
-
-    def test_the_core_has_lines_on_a_terminal_too(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("TERM", "xterm-256color")
         stream = Terminal()
         write_records(ConsoleWriter(stream), started(), scalars(1, 1.0))
         assert stream.getvalue().splitlines() == lines(started(), scalars(1, 1.0))
 
-
-def test_the_default_stream_is_the_console(capsys: pytest.CaptureFixture[str]) -> None:
-    ConsoleWriter().rltrain_write(started())
-    assert capsys.readouterr().out.startswith("suite/Task-v1")
+    def test_the_default_stream_is_the_console(self, capsys: pytest.CaptureFixture[str]) -> None:
+        ConsoleWriter().rltrain_write(started())
+        assert capsys.readouterr().out.startswith("suite/Task-v1")
 
 
 def test_numbers_and_durations() -> None:

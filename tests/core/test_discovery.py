@@ -253,7 +253,6 @@ def test_an_unknown_name_lists_plugins_of_its_kind_that_are_not_ready(site):
 
 
 def spec_of(cls: type, kind: type[Spec] = WriterSpec, **more) -> Spec:
-    """Return a spec of a class in this module's namespace."""
     module = f"fixture_factories_{cls.__name__}"
     sys.modules[module] = types.ModuleType(module)
     setattr(sys.modules[module], cls.__name__, cls)

@@ -30,8 +30,6 @@ def save(path):
 
 
 def run(each, log_root, writer=None, iterations=5, kind="writer"):
-    """Run two ranks of a fake world; return rank 0's result."""
-
     def body(session):
         session.env.reset()
         for iteration in range(1, iterations + 1):
@@ -55,8 +53,6 @@ def fill(folder):
 
 
 def at(number, action, rank=0):
-    """Return what does something in an iteration."""
-
     def each(session, iteration):
         if iteration == number and session.world.rank == rank:
             action(session)

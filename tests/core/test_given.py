@@ -26,8 +26,6 @@ OPTIONS = {**stub_plugin.OPTIONS, "max_iterations": 2}
 
 
 class Writes:
-    """A plugin that is an object."""
-
     @rltrain.hookimpl
     def rltrain_provides(self):
         return [WriterSpec(name="given", factory=f"{__name__}:Counts")]
@@ -70,8 +68,6 @@ class Amount:
 
 
 class Counting:
-    """An observer with options."""
-
     def __init__(self, options: Amount) -> None:
         self.by, self.count = options.by, 0
 
@@ -82,8 +78,6 @@ class Counting:
 
 
 def declares(kind, name, factory, **more):
-    """Return a plugin that declares one class of this module."""
-
     class Declares:
         @rltrain.hookimpl
         def rltrain_provides(self):
@@ -157,8 +151,6 @@ def test_a_search_draws_another_number_for_each_run(fails):
 
 
 class Meanwhile:
-    """Trains in another thread while a run trains."""
-
     said = ""
 
     @rltrain.hookimpl
@@ -182,8 +174,6 @@ def test_two_threads_do_not_train_at_the_same_time():
 
 
 class Silent(stub_parts.StubLibrary):
-    """A library that records nothing."""
-
     @rltrain.hookimpl
     def rltrain_train(self, session):
         session.wrap_model({"weight": numpy.zeros(2)}, "policy")

@@ -21,8 +21,6 @@ def found(numbers: EnvNumbers) -> str:
 
 
 class EnvRules(OfKind):
-    """How what environments return is checked."""
-
     @pytest.mark.parametrize("bad", [NAN, INF, -INF])
     def test_an_observation_names_its_group_and_environment(self, array, bad):
         env, good = EnvNumbers(array.arrays), array([[1.0, 2.0]] * 3)
@@ -223,8 +221,6 @@ def test_gradients_that_cause_broken_observations_come_first():
 
 
 class GradientRules(OfKind):
-    """How gradients are checked."""
-
     def skipping(self, group, array):
         """Return the check of a rank that skips updates, and its gradient sync."""
         numbers = NonFiniteCheck("skip", array.arrays)

@@ -24,8 +24,6 @@ from rltrain.types import World
 
 
 class SavedEnv(stub_parts.StubEnv):
-    """A random walk whose state can be saved."""
-
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
         if seed is not None:
@@ -68,8 +66,6 @@ class StagedEnv(stub_parts.StubEnv):
 
 
 class Parts:
-    """Suite, group, library and writer of one rank."""
-
     def __init__(self, group, notes, env_class):
         self.group, self.notes, self.env_class = group, notes, env_class
 
@@ -115,8 +111,6 @@ class Parts:
 
 @pytest.fixture
 def train(stub, tmp_path):
-    """Train some ranks; return their notes and results."""
-
     def start(iterations, checkpoint=None, world_size=2, env_class=SavedEnv, **options):
         notes = {}
         suites = notes["suites"] = {}

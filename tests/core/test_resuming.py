@@ -24,7 +24,6 @@ from rltrain.storage.run_folder import create_run_folder
 
 @pytest.fixture
 def begun(stub, tmp_path):
-    """Return the folder of a run that had saved these checkpoints."""
     where = {**stub.OPTIONS, "log_root": str(tmp_path / "logs")}
     return lambda *iterations, **options: begun_run(*iterations, **{**where, **options})
 

@@ -16,7 +16,6 @@ from rltrain.testing import make_config
 
 
 def checked(**options):
-    """Return the one given field."""
     (name,) = options
     return getattr(RunOptions.from_mapping(options), name)
 
@@ -197,8 +196,6 @@ def test_on_several_ranks_is_whether_there_may_be_more_than_one(several, options
 
 @pytest.fixture
 def yaml(tmp_path):
-    """Write text to a file, and load it."""
-
     def load(text: str):
         path = tmp_path / "options.yaml"
         path.write_text(text)

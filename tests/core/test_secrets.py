@@ -194,14 +194,12 @@ WAYS = (
 
 
 def files_with(folder: Path, secret: str) -> list[Path]:
-    """Return the files below a folder that hold a text."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 5
     return [path for path in files if secret.encode() in path.read_bytes()]
 
 
 def run_command(monkeypatch, capfd, *words: str) -> tuple[int, str]:
-    """Run a command line in this process, and return its exit status and its output."""
     capfd.readouterr()
     monkeypatch.setattr(sys, "argv", ["rltrain", *words])
     status = main([*words])

@@ -37,8 +37,6 @@ from rltrain.types import World
 
 @pytest.fixture
 def run(stub):
-    """Run a training job of stubs."""
-
     def start(**options):
         return train(**{**stub.OPTIONS, **options})
 

@@ -8,8 +8,6 @@ from rltrain.metrics.episodes import EpisodeCounter, EpisodeWindow
 
 
 class EpisodeRules(OfKind):
-    """How episodes are counted."""
-
     def test_episodes_are_counted_exactly(self, array):
         counter = EpisodeCounter(array.arrays)
         rewards = [[1.0, 10.0, 100.0], [2.0, 20.0, 200.0], [3.0, 30.0, 300.0]]

@@ -117,7 +117,6 @@ def readers(run):
 
 
 def values(options):
-    """All texts in options, at whatever key."""
     return {text for key, value in options.items() for _, text in texts({key: value})}
 
 

@@ -27,7 +27,6 @@ from rltrain.types import World
 
 @pytest.fixture
 def run(stub, tmp_path) -> Path:
-    """The folder of a run that has saved two checkpoints."""
     return begun_run(1, 2, **stub.OPTIONS, log_root=str(tmp_path), run_name="mine")
 
 

@@ -52,7 +52,6 @@ def of_fake(size, program):
 
 
 def same(mine, theirs, equal):
-    """Compare nested results; tensors by `equal` and by dtype."""
     if isinstance(mine, torch.Tensor):
         return mine.dtype == theirs.dtype and equal(mine, theirs)
     if isinstance(mine, dict):

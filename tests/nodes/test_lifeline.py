@@ -76,7 +76,6 @@ def others(port):
 
 @contextlib.contextmanager
 def node(port, count=2, number=0):
-    """Be a node; give what checks the others."""
     config = Placement(
         nnodes=count, node_rank=number, master_addr="127.0.0.1", master_port=port, join_timeout=30.0
     )
@@ -85,7 +84,6 @@ def node(port, count=2, number=0):
 
 
 def wait(check, after=lambda: None):
-    """Do something, then wait as a launcher for its ranks."""
     after()
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:

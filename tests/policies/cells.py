@@ -92,7 +92,6 @@ class Cell:
 
     @property
     def agent(self) -> dict[str, Any]:
-        """Overrides of the library's options, by dotted key."""
         return dict(_SMALL[self.library, self.algorithm])
 
     @property

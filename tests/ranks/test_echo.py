@@ -12,14 +12,15 @@ import pytest
 from rltrain.ranks.logs import RankLog
 
 
-@pytest.fixture
-def console(monkeypatch):
+def shown(monkeypatch):
+    """Return the console from now on: pytest sets its own between fixtures and the test."""
     console = io.StringIO()
     monkeypatch.setattr(sys, "stdout", console)
     return console
 
 
-def test_lines_are_shown_after_the_ranks_number(tmp_path, console):
+def test_lines_are_shown_after_the_ranks_number(tmp_path, monkeypatch):
+    console = shown(monkeypatch)
     with RankLog(tmp_path / "early") as log:
         print("before")
         with log.echoed(3):
@@ -32,7 +33,8 @@ def test_lines_are_shown_after_the_ranks_number(tmp_path, console):
     assert (tmp_path / "late").read_text() == "before\nfrom C, ü\nmoved\nunfinished"
 
 
-def test_a_log_that_is_rotated_is_shown_whole(tmp_path, console, monkeypatch):
+def test_a_log_that_is_rotated_is_shown_whole(tmp_path, monkeypatch):
+    console = shown(monkeypatch)
     monkeypatch.setattr("rltrain.ranks.logs.LIMIT", 10)
     with RankLog(tmp_path / "early") as log:
         log.move(tmp_path / "late")
@@ -44,7 +46,8 @@ def test_a_log_that_is_rotated_is_shown_whole(tmp_path, console, monkeypatch):
     assert (tmp_path / "late").read_text() == "a second\n"
 
 
-def test_what_ranks_that_failed_have_printed_is_not_shown_again(tmp_path, console):
+def test_what_ranks_that_failed_have_printed_is_not_shown_again(tmp_path, monkeypatch):
+    console = shown(monkeypatch)
     late = tmp_path / "late"
     late.write_text("failed\n")
     with RankLog(tmp_path / "early") as log, log.echoed(3):
@@ -55,7 +58,8 @@ def test_what_ranks_that_failed_have_printed_is_not_shown_again(tmp_path, consol
     assert late.read_text() == "failed\nbefore\nmoved\n"
 
 
-def test_an_error_is_shown_too(tmp_path, console):
+def test_an_error_is_shown_too(tmp_path, monkeypatch):
+    console = shown(monkeypatch)
     with contextlib.suppress(OSError), RankLog(tmp_path / "log") as log, log.echoed(0):
         print("last words")
         raise OSError

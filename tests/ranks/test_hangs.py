@@ -86,8 +86,6 @@ class Watched:
         self._wait_for(2)
 
     def _wait_for(self, iteration):
-        """Wait until all have done so many iterations."""
-
         def done():
             pulses = [read_pulse(pulse_file(self.folder, n)) for n in range(len(self.processes))]
             return all(pulse is not None and pulse.iteration == iteration for pulse in pulses)

@@ -21,7 +21,6 @@ from rltrain.ranks.folders import private_folder, remove_leftovers
 
 @pytest.fixture
 def temporary(tmp_path, monkeypatch):
-    """The temporary folder of this test and of its children."""
     folder = tmp_path / "temporary"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))

@@ -112,7 +112,6 @@ def test_a_stream_without_a_descriptor_stays_the_console(tmp_path, monkeypatch):
 
 @pytest.fixture
 def short(monkeypatch):
-    """Logs of at most 100 bytes."""
     monkeypatch.setattr("rltrain.ranks.logs.LIMIT", 100)
 
 

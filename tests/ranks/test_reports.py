@@ -30,7 +30,6 @@ def raised(error: BaseException) -> BaseException:
 
 
 def leave_report(folder, rank, error=None, **changes):
-    """Write a rank's report to the folder."""
     report = make_report(rank, raised(error or ValueError("as asked")))
     write_report(folder, Report(**{**vars(report), **changes}))
 
@@ -223,7 +222,7 @@ def test_the_runs_exit_code_is_the_ranks(tmp_path, code, status):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 75)])
 def test_a_signal_to_the_launcher_is_reported_and_ctrl_c_stays_an_interrupt(number, code):
     ended = ended_by_signal(number)
-    assert (type(ended), ended.exit_code) == (RankFailed, code)
+    assert (isinstance(ended, RankFailed), ended.exit_code) == (True, code)
     assert number.name in str(ended)
     assert isinstance(ended_by_signal(signal.SIGINT), KeyboardInterrupt)
 

@@ -11,7 +11,6 @@ CLAIMS: tuple[Claim, ...] = (*RL_GAMES, *RSL_RL, *SKRL)
 
 
 def of_each_algorithm() -> list[Claim]:
-    """Return the first claim of each algorithm."""
     first: dict[tuple[str, str], Claim] = {}
     for claim in CLAIMS:
         first.setdefault((claim.library, claim.algorithm), claim)

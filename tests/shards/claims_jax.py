@@ -41,12 +41,10 @@ class JaxClaim:
 
 
 def with_replay(algorithm: str, features: str, **more: Any) -> JaxClaim:
-    """Return the claim of an algorithm with a replay buffer."""
     return JaxClaim(algorithm=algorithm, features=features, agent=REPLAY, **more)
 
 
 def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> JaxClaim:
-    """Return the claim of an algorithm, by default PPO, with 4 mini-batches."""
     return JaxClaim(**{"algorithm": "ppo", **more}, features=features, agent=FOUR | (agent or {}))
 
 

@@ -30,7 +30,6 @@ IMAGES = {
 
 
 def critic(**network: Any) -> dict[str, Any]:
-    """Return the options of an asymmetric critic, with these of its network."""
     return {
         f"+{VALUE}": {
             "minibatch_size_per_env": 4,
@@ -50,7 +49,6 @@ def critic(**network: Any) -> dict[str, Any]:
 
 
 def recurrent(kind: str) -> dict[str, Any]:
-    """Return the options that make the network recurrent."""
     return {
         "+params.network.rnn": {"name": kind, "units": 16, "layers": 1},
         "params.config.seq_length": 8,
@@ -58,12 +56,10 @@ def recurrent(kind: str) -> dict[str, Any]:
 
 
 def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> Claim:
-    """Return the claim of PPO with 4 mini-batches."""
     return PPO(features=features, agent={**FOUR, **(agent or {})}, mini_batches=4, **more)
 
 
 def config(**options: Any) -> dict[str, Any]:
-    """Return options under `params.config`."""
     return {f"params.config.{name}": value for name, value in options.items()}
 
 

@@ -21,7 +21,6 @@ PPO = functools.partial(Claim, library="rsl_rl", algorithm="ppo")
 
 
 def recurrent(kind: str, *models: str) -> dict[str, object]:
-    """Return the options that make models recurrent."""
     return {
         f"{model}.{key}": value
         for model in models
@@ -47,7 +46,6 @@ IMAGES = {
 
 
 def symmetry(augments: bool, mirrors: bool) -> dict[str, object]:
-    """Return the options that declare the task symmetric."""
     symmetric = {
         "data_augmentation_func": "shard_envs:mirrored",
         "use_data_augmentation": augments,
@@ -72,18 +70,15 @@ RND = {
 
 
 def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> Claim:
-    """Return the claim of PPO with 4 mini-batches."""
     return PPO(features=features, agent={**FOUR, **(agent or {})}, mini_batches=4, **more)
 
 
 def by_environments(features: str, agent: Mapping[str, Any], kind: str, **more: Any) -> Claim:
-    """Return the claim of PPO with recurrent models."""
     agent = {**agent, **recurrent(kind, "actor", "critic")}
     return PPO(features=features, agent=agent, cut="environments", **more)
 
 
 def student(features: str, agent: Mapping[str, Any] | None = None) -> Claim:
-    """Return the claim of a student."""
     return Claim(
         library="rsl_rl",
         algorithm="distillation",

@@ -48,7 +48,6 @@ REPLAY = {
 def with_replay(
     algorithm: str, features: str, agent: Mapping[str, Any] | None = None, **more: Any
 ) -> Claim:
-    """Return the claim of an algorithm with a replay buffer."""
     return Claim(
         library="skrl",
         algorithm=algorithm,
@@ -61,7 +60,6 @@ def with_replay(
 
 
 def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> Claim:
-    """Return the claim of PPO with 4 mini-batches."""
     return PPO(features=features, agent={**FOUR, **(agent or {})}, mini_batches=4, **more)
 
 

@@ -66,7 +66,6 @@ def gloo_run(
 
 
 def main(name: str, file: str, folder: str, given: str) -> None:
-    """Run as the rank given by the environment variables."""
     (claim,) = [claim for claim in CLAIMS if str(claim) == name]
     run = {**options(claim, 1, folder), "distributed": True, "writers": ()}
     plan = make_plan(run | json.loads(given))

@@ -42,7 +42,6 @@ class _OfRanks(Noise):  # type: ignore[misc]
         self.stock, self.keys = stock, keys
 
     def sample(self, size: Sequence[int]) -> jax.Array:
-        """Return noise of a shape (B, A)."""
         self.stock._i += 1
         rows = (size[0] // len(self.keys), *size[1:])
         drawn = [

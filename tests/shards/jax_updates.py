@@ -60,7 +60,6 @@ class Rollout:
             self.actions = draw.integers(0, choices, (*shape, len(choices))).astype(np.float32)
 
     def of(self, ranks: list[int]) -> Callable[[str, int], np.ndarray]:
-        """Return what gives a step's rows of these ranks' environments, shape (N, D)."""
         return lambda name, step: np.concatenate([getattr(self, name)[step, r] for r in ranks])
 
 
@@ -74,7 +73,6 @@ class Partition:
     def sample(
         self, names: list[str], *, batch_size: int, mini_batches: int = 1, sequence_length: int = 1
     ) -> Any:
-        """Return mini-batches, each of them the ranks' own one after the other."""
         total, rows = len(self.ranks) * self.num_envs, len(self.memory) // len(self.ranks)
         own = []
         for place, draw in enumerate(self.draws):
@@ -148,20 +146,17 @@ class Learner:
         return jax.tree.map(rounded, model)
 
     def gradient_sync(self, parameters: Any, *, extras: int = 0, may_overflow: bool = False) -> Any:
-        """Average as `rltrain_jax` does."""
         from rltrain_jax.gradients import TreeSync
 
         return TreeSync(self.group, parameters)
 
     def iterations_left(self, total: int, done: int) -> int:
-        """All."""
         return total - done
 
 
 def learn(
     claim: JaxClaim, group: ProcessGroup, ranks: list[int], all_ranks: int, off_by: Any = None
 ) -> Updated:
-    """Update from the rollouts of some ranks; return the learned states."""
     num_envs = claim.num_envs * len(ranks)
     session = Learner(claim, group, num_envs, len(ranks), off_by)
     states = []
@@ -246,7 +241,6 @@ class JaxAgain(NamedTuple):
     ranks: int
 
     def control(self, seed: int) -> Updated:
-        """Learn on the one rank with initial weights that are a rounding off."""
         return whole_update(self.claim, self.ranks, np.random.default_rng(seed))
 
     def in_float64(self) -> None:
@@ -254,7 +248,6 @@ class JaxAgain(NamedTuple):
 
 
 def main(name: str, file: str) -> None:
-    """Be the rank that the environment variables say."""
     from rltrain.config import Placement
     from rltrain.ranks.world import rank_from_env
     from rltrain_jax.backends import JaxBackend

@@ -58,12 +58,10 @@ def _name(value: Any) -> str:
 
 
 def shown(*observations: str) -> dict[str, dict[str, Change]]:
-    """Return what the task may show."""
     return {"observations": {name: change(observations=name) for name in observations}}
 
 
 def taken(*actions: str) -> dict[str, dict[str, Change]]:
-    """Return what the task may take."""
     return {"actions": {name: change(actions=name) for name in actions}}
 
 
@@ -79,7 +77,6 @@ class Clash:
     """Whether only made environments can tell."""
 
     def among(self, values: Values) -> bool:
-        """Return whether all clashing values are present."""
         return all(values.get(option) in names for option, names in self.values.items())
 
 
@@ -101,7 +98,6 @@ class Combination:
 
     @property
     def claim(self) -> Claim:
-        """Return the claim to train."""
         fields: dict[str, Any] = {}
         agent = dict(self.table.base.agent)
         for each in self._changes():
@@ -157,7 +153,6 @@ class Table:
     """One for each way in which values clash."""
 
     def __post_init__(self) -> None:
-        """Choose the combinations; the same in every process."""
         object.__setattr__(self, "trained", tuple(self._trained()))
         object.__setattr__(self, "refused", tuple(self._refused()))
 
@@ -166,11 +161,9 @@ class Table:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm, and what distinguishes this table from its others."""
         return f"{self.base.algorithm} {self.kind}".strip()
 
     def all_pairs(self) -> set[Pair]:
-        """Return all pairs of values of two options."""
         of_options = [[(option, name) for name in names] for option, names in self.options.items()]
         return {
             frozenset(pair)
@@ -240,5 +233,4 @@ class Table:
 
 
 def pairs(values: Values) -> set[Pair]:
-    """Return all pairs among values."""
     return {frozenset(pair) for pair in itertools.combinations(values.items(), 2)}

@@ -13,12 +13,10 @@ CENTRAL = "+params.config.central_value_config"
 
 
 def config(**options: Any) -> Change:
-    """Return a change of options under `params.config`."""
     return change({f"params.config.{name}": value for name, value in options.items()})
 
 
 def network(**options: Any) -> Change:
-    """Return a change of options under `params.network`, which a file may not have."""
     return change({f"+params.network.{name}": value for name, value in options.items()})
 
 
@@ -36,13 +34,11 @@ D2RL = change({"+params.network.mlp.d2rl": True, "params.network.mlp.units": [16
 
 
 def size(num_envs: int, mini_batches: int) -> Change:
-    """Return a change of the number of environments and of mini-batches."""
     rows = config(minibatch_size_per_env=STEPS // mini_batches)
     return change(rows.agent, num_envs=num_envs, mini_batches=mini_batches)
 
 
 def central(mini_batches: int = 1, network: Any = (), **options: Any) -> Change:
-    """Return a change that makes the critic a separate network."""
     made = {"name": "actor_critic", "central_value": True, **LAYERS, **dict(network)}
     options = {
         "minibatch_size_per_env": STEPS // mini_batches,

@@ -13,12 +13,10 @@ from shard_envs import BOTH
 
 
 def algorithm(**options: Any) -> Change:
-    """Return a change of options under `algorithm`."""
     return change({f"algorithm.{name}": value for name, value in options.items()})
 
 
 def size(num_envs: int, mini_batches: int) -> Change:
-    """Return a change of the number of environments and of mini-batches."""
     cut = algorithm(num_mini_batches=mini_batches)
     return change(cut.agent, num_envs=num_envs, mini_batches=mini_batches)
 
@@ -31,7 +29,6 @@ def memory(kind: str, *models: str) -> Change:
 def distribution(
     name: str, model: str = "actor", by_rounding: bool = False, **options: Any
 ) -> Change:
-    """Return a change of the distribution of a model's actions."""
     given = {"class_name": f"{name}Distribution", **options}
     agent = {f"{model}.distribution_cfg.{key}": value for key, value in given.items()}
     return change(agent, by_rounding)

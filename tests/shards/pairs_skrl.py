@@ -14,25 +14,21 @@ FREE = "without bounds"
 
 
 def agent(**options: Any) -> Change:
-    """Return a change of options under `agent`."""
     return change({f"agent.{name}": value for name, value in options.items()})
 
 
 def size(num_envs: int, mini_batches: int) -> Change:
-    """Return a change of the number of environments and of mini-batches."""
     cut = agent(mini_batches=mini_batches)
     return change(cut.agent, num_envs=num_envs, mini_batches=mini_batches)
 
 
 def scalers(*of: str) -> dict[str, dict[str, Change]]:
-    """Return preprocessors, each with its two values."""
     names = [f"{each}_preprocessor" for each in of]
     scaled = "RunningStandardScaler"
     return {n: {"yes": agent(**{n: scaled}), "no": agent(**{n: None})} for n in names}
 
 
 def scheduler(name: str, **options: Any) -> Change:
-    """Return a change of the learning rate's schedule."""
     kwargs = {f"+agent.learning_rate_scheduler_kwargs.{key}": x for key, x in options.items()}
     return change({"agent.learning_rate_scheduler": name, **kwargs})
 
@@ -136,7 +132,6 @@ CRITICS = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
 
 
 def replayed(algorithm: str) -> Claim:
-    """Return the initial claim of an algorithm with a replay buffer."""
     return with_replay(algorithm, "")
 
 
@@ -166,7 +161,6 @@ REPLAYED: dict[str, dict[str, Change]] = {
 
 
 def acting(*critics: str) -> dict[str, dict[str, Change]]:
-    """Return the options of agents with an actor and these critics."""
     return {
         "actions": CONTINUOUS["actions"],
         "critics see": {"observations": change(), "states": of_states(*critics, actions=True)},

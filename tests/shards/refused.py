@@ -9,8 +9,6 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Refused:
-    """One combination that a run refuses to start with."""
-
     library: str
     algorithm: str
     features: str

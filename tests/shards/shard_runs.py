@@ -25,8 +25,6 @@ RANK_LOCAL = {"skrl": ["skrl:config.torch"]}
 
 
 class Environments:
-    """An observer that makes a rank's environments instead of the suite, if a claim asks for it."""
-
     def __init__(self, claim: Claim, wrap: Callable[[Any], Any] = lambda env: env) -> None:
         self._claim, self._wrap = claim, wrap
 
@@ -76,7 +74,6 @@ class Whole:
 
 
 def prepared(claim: Claim, folder: Any) -> Claim:
-    """Return the claim with its teacher trained, if it has one."""
     if claim.teacher is None:
         return claim
     teacher = claim.teacher
@@ -123,12 +120,10 @@ class Again:
     """On every rank, as in the run that is judged."""
 
     def control(self, seed: int) -> Watcher:
-        """Train the one rank with initial weights that are a rounding off."""
         noise = OffByRounding(1e-7, seed)
         return whole_run(self.claim, self.ranks, self.folder, self.device, noise)
 
     def in_float64(self) -> tuple[list[Watcher], Watcher]:
-        """Train the ranks and the one rank in float64, on the CPU."""
         with in_float64():
             split = split_run(self.claim, self.ranks, self.folder, AllInFloat64, *self.observers)
             return split, whole_run(self.claim, self.ranks, self.folder, "cpu", AllInFloat64())

@@ -34,14 +34,11 @@ ONE_ELEMENT[7, 11] = 1e-3
 
 
 class Known:
-    """A rank's run."""
-
     def __init__(self, states):
         self.states, self.last = states, states[-1]
 
 
 def changed(name, change, at=-1):
-    """Return the run with one tensor changed."""
     states = [dict(state) for state in RUN]
     states[at][name] = change(states[at][name])
     return Known(states)

@@ -160,7 +160,6 @@ def train(
 
 
 def named(claim: Claim) -> str:
-    """Return the name of a case."""
     return "-".join([claim.library, *["jax"] * (claim.features == "jax"), claim.algorithm])
 
 

@@ -82,7 +82,6 @@ def test_noise_of_another_rank(library, tmp_path, monkeypatch):
 
 
 def one_element(x):
-    """Return a tensor of which one element is off by a thousandth of the greatest."""
     changed = x.clone()
     changed.view(-1)[len(x) // 2] += 1e-3 * x.abs().max()
     return changed

@@ -72,7 +72,6 @@ def test_real_ranks_learn_as_one(claim, tmp_path):
 
 
 def on_processes(claim, ranks, folder):
-    """Learn on real processes; return what each learned."""
     files = [folder / f"{rank}.pickle" for rank in range(ranks)]
     script = Path(__file__).with_name("jax_updates.py")
     run_processes([[script, claim, file] for file in files], 300)

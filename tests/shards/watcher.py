@@ -52,7 +52,6 @@ class Watcher:
 
     @contextlib.contextmanager
     def _steps_seen(self) -> Iterator[None]:
-        """Note the optimizers that make a step in this rank's thread."""
         here = threading.get_ident()
 
         def note(optimizer: torch.optim.Optimizer, *_: Any) -> None:
