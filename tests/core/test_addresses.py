@@ -30,12 +30,6 @@ def test_an_unknown_host_has_no_address_and_no_interface(host):
     assert address_towards(host) is interface_towards(host) is None
 
 
-def test_ipv6_addresses_are_bracketed():
-    assert endpoint("::1", 80) == "[::1]:80"
-    assert endpoint("10.0.0.1", 80) == "10.0.0.1:80"
-    assert endpoint("node-1", 80) == "node-1:80"
-
-
 def test_own_address_is_no_loopback():
     own = own_address()
     if own is None:
@@ -43,6 +37,8 @@ def test_own_address_is_no_loopback():
     assert not ipaddress.ip_address(own).is_loopback
 
 
-def test_only_loopback_is_loopback():
+def test_ipv6_addresses_are_bracketed_and_only_loopback_is_loopback():
+    assert endpoint("::1", 80) == "[::1]:80"
+    assert [endpoint(host, 80) for host in ("10.0.0.1", "node-1")] == ["10.0.0.1:80", "node-1:80"]
     assert [is_loopback(host) for host in ("127.0.0.1", "::1", "localhost")] == [True] * 3
     assert [is_loopback(host) for host in ("10.0.0.1", "fd00::1", "node-1")] == [False] * 3

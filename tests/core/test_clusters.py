@@ -142,9 +142,7 @@ def test_a_rank_meets_the_others_where_the_cluster_says():
     asked, world = joined(SLURM)
     assert world == World(3, 1, 1, 5, 2, 3)
     assert (asked.cluster, asked.master_addr, asked.master_port) == ("slurm", "n1", 61452)
-
-
-def test_steps_of_a_job_that_run_side_by_side_meet_at_ports_of_their_own():
+    # Steps of a job that run side by side meet at ports of their own.
     ports = {joined({**SLURM, "SLURM_STEP_ID": step})[0].master_port for step in ("0", "1", "2")}
     assert len(ports) == 3
     assert 61452 in ports

@@ -6,14 +6,7 @@ import pickle
 
 import pytest
 
-from rltrain.errors import (
-    DivergenceError,
-    PluginError,
-    RankFailed,
-    RltrainError,
-    UsageError,
-    suggest,
-)
+from rltrain.errors import DivergenceError, PluginError, RankFailed, UsageError, suggest
 
 
 @pytest.mark.parametrize(
@@ -27,30 +20,23 @@ from rltrain.errors import (
     ],
 )
 def test_an_error_keeps_its_status_from_process_to_process(error, code):
-    assert isinstance(error, RltrainError)
     again = pickle.loads(pickle.dumps(error))
     assert (type(again), str(again), again.exit_code) == (type(error), "x", code)
     assert getattr(again, "rank", None) == getattr(error, "rank", None)
 
 
+KNOWN = ["HopperHop", "Hopper-v4", "Hopper-v5", "gymnasium", "envpool", "rl_games", "CartPole-v1"]
+
+
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        ("rl_game", " Did you mean 'rl_games'?"),
-        ("CARTPOLE-V1", " Did you mean 'CartPole-v1'?"),
-        ("nothing like it", ""),
+        *(("rl_game", "rl_games"), ("CARTPOLE-V1", "CartPole-v1"), ("nothing like it", "")),
+        # A version comes before a similar word, and a beginning after it.
+        *(("hopper", "Hopper-v5"), ("HoperHop", "HopperHop"), ("gym", "gymnasium"), ("gy", "")),
         ("", ""),
     ],
 )
 def test_suggestions(name, hint):
-    assert suggest(name, ["rl_games", "CartPole-v1"]) == hint
+    assert suggest(name, KNOWN) == (f" Did you mean {hint!r}?" if hint else "")
     assert suggest(name, []) == ""
-
-
-@pytest.mark.parametrize(
-    ("name", "hint"),
-    [("hopper", "Hopper-v5"), ("HoperHop", "HopperHop"), ("gym", "gymnasium"), ("gy", "")],
-)
-def test_a_version_comes_before_a_similar_word_and_a_beginning_after_it(name, hint):
-    known = ["HopperHop", "Hopper-v4", "Hopper-v5", "gymnasium", "envpool"]
-    assert suggest(name, known) == (f" Did you mean {hint!r}?" if hint else "")

@@ -300,12 +300,9 @@ def test_torchruns_ranks_are_joined(plan, refused):
     message = refused(TORCHRUN)
     assert "started 2 ranks" in message
     assert "Add --distributed" in message
-
-
-def test_one_rank_of_torchrun_may_train_alone(plan):
-    variables = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1"}
-    assert plan(variables).world == World(device="cpu")
-    assert plan(variables, distributed=True).world == World(device="cpu")
+    alone = {**TORCHRUN, "RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+    for options in ({}, DISTRIBUTED):
+        assert plan(alone, **options).world == World(device="cpu")
 
 
 def test_joined_ranks_take_the_gpu_of_their_local_rank(plan, refused, two_gpus):
@@ -398,10 +395,6 @@ def test_mini_batches_keep_their_number(plan, stub, tmp_path, in_file, options, 
     assert made.config.agent["learn"]["batch"] == batch
     assert not hasattr(made.config, "scale_minibatches")  # Scaled once.
     assert f"\nmini-batches  {shown}" in plan_table(made)
-
-
-def test_the_plan_shows_mini_batches(plan):
-    assert "\nmini-batches  2 of 4 rows a rank\n" in plan_table(plan(agent={"+learn.batch": 4}))
     assert "\nmini-batches" not in plan_table(plan())
 
 
@@ -441,6 +434,10 @@ def test_a_task_that_two_suites_have_needs_the_suite(site, refused, config):
     )
     assert "Several suites have a task 'Stub-v0': say which by --suite: second, stubs." in refused()
     assert config(suite="second").suite == "second"
+    site.install("robots", "import no_such_module")  # It may have an unknown task.
+    message = refused(task="Robot-v0")
+    assert message.startswith("Unknown task 'Robot-v0'.")
+    assert "robots (broken: ModuleNotFoundError: No module named 'no_such_module')" in message
 
 
 @pytest.mark.parametrize(
@@ -493,13 +490,6 @@ def test_the_options_of_the_task_reach_what_the_suite_tells_of_it(site, plan):
     assert made.config.agent["told"] == {"crowd": {"size": 6, "name": "few"}} == made.config.env
 
 
-def test_an_unknown_task_may_belong_to_an_unusable_plugin(site, refused):
-    site.install("robots", "import no_such_module")
-    message = refused(task="Robot-v0")
-    assert message.startswith("Unknown task 'Robot-v0'.")
-    assert "robots (broken: ModuleNotFoundError: No module named 'no_such_module')" in message
-
-
 def test_defaults_of_writers_and_of_the_algorithm(config):
     assert "console" in config(writers=None).writers
     assert config(writers=[], on_nonfinite="skip").writers == ()
@@ -508,10 +498,8 @@ def test_defaults_of_writers_and_of_the_algorithm(config):
 
 
 def test_a_refused_combination_gives_the_reason_and_what_works(refused, plan):
-    message = refused(algorithm="sac", distributed=True, nproc_per_node=2)
-    assert message == (
-        "sac on several ranks: its replay buffers are not shared. Instead: train on one rank."
-    )
+    told = "sac on several ranks: its replay buffers are not shared. Instead: train on one rank."
+    assert refused(algorithm="sac", **RANKS) == told
     assert plan(algorithm="sac")
     assert plan(algorithm="sac", distributed=True, nproc_per_node=1)
 
@@ -546,30 +534,19 @@ def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_pa
     # Rank 1 of torchrun leaves the choice to rank 0.
     joined = config(TORCHRUN, checkpoint="latest", log_root=str(tmp_path), distributed=True)
     assert joined.checkpoint == "latest"
-    nodes = {"distributed": True, "nproc_per_node": 2, "nnodes": 2, "node_rank": 1}
+    nodes = {**RANKS, "nnodes": 2, "node_rank": 1}
     assert config(checkpoint="latest", log_root=str(tmp_path), **nodes).checkpoint == "latest"
     # Three iterations by default, of which two are done.
     done = refused(checkpoint="latest", log_root=str(tmp_path), max_iterations=2)
     assert done.startswith("--max-iterations 2: the checkpoint was written after iteration 2")
     assert config(checkpoint="latest", log_root=str(tmp_path), max_iterations=2, algorithm="sac")
-
-
-def test_a_checkpoint_of_another_framework_is_refused(refused, tmp_path):
-    folder = create_run_folder(str(tmp_path), "stub", "Stub-v0", None)
-    circumstances = {"algorithm": "ppo", "framework": "jax"}
-    state = made_state(2, 1.0, circumstances=circumstances)
+    # Of another framework.
+    state = made_state(2, 1.0, circumstances={"algorithm": "ppo", "framework": "jax"})
     path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
     assert refused(checkpoint="latest", log_root=str(tmp_path)) == (
         f"--checkpoint {path}: was saved with jax, but this run uses numpy, whose models and "
         "optimizers differ. Give --framework jax."
     )
-
-
-@pytest.mark.parametrize("below", ["", "deeper/still"])
-def test_a_log_root_that_cannot_be_written_is_refused(refused, tmp_path, below):
-    (tmp_path / "file").write_text("in the way")
-    log_root = tmp_path / "file" / below
-    assert f"--log-root {log_root}: cannot be written" in refused(log_root=log_root)
 
 
 @pytest.mark.parametrize(
@@ -606,18 +583,6 @@ def test_any_task_has_a_folder_of_its_own(tmp_path, task):
     assert folder.parent == tmp_path / "stub"
     assert folder.name.isprintable()
     assert folder != create_run_folder(str(tmp_path), "stub", f"{task}2", None).path.parent
-
-
-@pytest.mark.parametrize("folder", ["a\nb", "a\x1b[2J", "x" * 300], ids=ascii)
-def test_a_folder_that_no_line_can_name_is_refused(refused, folder):
-    message = refused(log_root=folder)
-    assert "cannot be written" in message
-    assert message.isprintable()
-
-
-def test_a_plan_leaves_no_trace(plan, tmp_path):
-    plan(log_root="new/logs")
-    assert list((tmp_path / "work").iterdir()) == []
 
 
 AUTHORS = """

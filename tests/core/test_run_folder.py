@@ -47,10 +47,20 @@ def test_a_file_in_the_way_is_refused(tmp_path, below):
         create_run_folder(str(tmp_path / "logs"), "l", "t", None)
 
 
-@pytest.mark.parametrize("name", ["a\udcff", "\u00fc\n"])
+CONTROL = r"\(it has control characters\)"
+NAMES = {
+    "a\udcff": CONTROL,
+    "\u00fc\n": CONTROL,
+    "a\x1b[2J": CONTROL,
+    "x" * 300: r"\(File name too",
+}
+
+
+@pytest.mark.parametrize("name", NAMES, ids=ascii)
 def test_why_a_log_root_cannot_be_named_so_is_said(tmp_path, name):
-    with pytest.raises(UsageError, match=r"cannot be written \(it has control characters\)"):
+    with pytest.raises(UsageError, match=f"cannot be written {NAMES[name]}") as caught:
         check_writable("log_root", str(tmp_path / name))
+    assert str(caught.value).isprintable()
 
 
 def test_checking_a_log_root_leaves_no_trace(tmp_path):

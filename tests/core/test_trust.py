@@ -173,19 +173,14 @@ def test_no_other_spelling_is_taken_either(begun, key, value):
     assert "planted" in line
 
 
-def test_what_the_user_gives_is_not_missed(begun):
+def test_what_the_user_gives_is_not_missed_and_with_trust_everything_is_taken(begun, monkeypatch):
     plant(begun, "master_addr", "planted.example")
-    plant(begun, "mpi.mpiexec", "sh planted")
+    plant(begun, "mpi.mpiexec", "sh ${oc.env:PLANTED}")
     given = {"master_addr": "mine", "mpi.mpiexec": "mpiexec", "resume": str(begun)}
     found, told = resumed(**given)
     assert told == []
     assert (found["master_addr"], found["mpi.mpiexec"]) == ("mine", "mpiexec")
-
-
-def test_with_trust_everything_is_taken(begun, monkeypatch):
     monkeypatch.setenv("PLANTED", "from the environment")
-    plant(begun, "master_addr", "planted.example")
-    plant(begun, "mpi.mpiexec", "sh ${oc.env:PLANTED}")
     found, told = resumed(resume=str(begun), trust=True)
     assert told == []
     assert (found["master_addr"], found["trust"]) == ("planted.example", True)
@@ -200,13 +195,6 @@ def test_what_was_hidden_in_a_value_must_be_given_again(begun, trusted):
     found, told = resumed(resume=str(begun), trust=trusted)
     assert "wandb.entity" not in found
     assert "hides a secret: wandb.entity='me:(hidden)'" in "".join(told)
-
-
-def test_trust_is_of_the_user_alone(begun):
-    plant(begun, "trust", True)
-    for read in readers(begun).values():
-        found = RunOptions.from_mapping(read({}))
-        assert not found.trust
 
 
 def test_the_plan_says_what_it_does_not_take_and_why(begun, capsys):
@@ -231,11 +219,13 @@ def test_a_task_that_imports_a_module_must_be_typed(begun, task):
     assert with_options_of_run({"resume": str(begun), "task": "Stub-v0"})[0]["task"] == "Stub-v0"
 
 
-def test_the_options_of_the_library_are_always_the_folders_own(begun, tmp_path):
+def test_trust_is_of_the_user_alone_and_the_options_of_the_library_the_folders_own(begun, tmp_path):
     (tmp_path / "other.yaml").write_text("planted: true\n")
+    plant(begun, "trust", True)
     plant(begun, "agent_config", str(tmp_path / "other.yaml"))
     for read in readers(begun).values():
-        assert read({})["agent_config"] == str(begun / "agent.yaml")
+        found = RunOptions.from_mapping(read({}))
+        assert (found.trust, found.agent_config) == (False, str(begun / "agent.yaml"))
 
 
 @pytest.mark.parametrize("value", HOSTILE.values())
