@@ -185,28 +185,36 @@ class LibraryConformance(TrainingRules):
     @after("test_every_rank_resumes_from_a_checkpoint")
     def test_a_policys_module_chooses_the_same(self) -> None:
         """A policy's module chooses what the policy chooses, within 1e-5."""
-        step = self._ranks()[0].first_steps[0]
+        steps = self._ranks()[0].first_steps
 
-        def act(policy: Policy, seed: Callable[[], None]) -> tuple[Any, Any] | str:
-            chosen = to_numpy(policy.act(self._as_returned(step.observations)))
+        def act(policy: Policy, seed: Callable[[], None]) -> list[tuple[Any, Any]] | str:
             try:
                 module = policy.module()
             except UsageError as error:
                 return str(error)
-            return chosen, to_numpy(self._call(module, step.observations))
+            infos = module.states.values()
+            states: list[Any] = [np.zeros((self.num_envs, *info.shape)) for info in infos]
+            found = []
+            for step in steps:
+                chosen = to_numpy(policy.act(self._as_returned(step.observations)))
+                exported, *states = self._call(module, step.observations, states)
+                found.append((chosen, exported))
+                policy.reset(array(self.framework, step.done, "bool"))
+                states = [(state.T * ~step.done).T for state in states]
+            return found
 
         found = self._with_policy(self._checkpoint_of_a_policy(), act)
         if isinstance(found, str):
             skip(f"module() is refused: {found}")
-        chosen, exported = found
-        assert chosen.shape == exported.shape, (
-            f"policy.act returns actions of shape {list(chosen.shape)}, its module of shape "
-            f"{list(exported.shape)}."
-        )
-        assert np.allclose(chosen, exported, rtol=1e-5, atol=1e-5), (
-            f"policy.act has chosen {chosen[:2]}, and its module {exported[:2]}: the module holds "
-            "everything from the suite's observations to the suite's actions."
-        )
+        for chosen, exported in found:
+            assert chosen.shape == exported.shape, (
+                f"policy.act returns actions of shape {list(chosen.shape)}, its module of shape "
+                f"{list(exported.shape)}."
+            )
+            assert np.allclose(chosen, exported, rtol=1e-5, atol=1e-5), (
+                f"policy.act has chosen {chosen[:2]}, and its module {exported[:2]}: the module "
+                "holds everything from the suite's observations to the suite's actions."
+            )
 
     def _checkpoint_of_a_policy(self) -> str:
         if not self.loads_policies or not self.saves_checkpoints:
@@ -237,15 +245,13 @@ class LibraryConformance(TrainingRules):
         made = {name: array(self.framework, x, str(x.dtype)) for name, x in observations.items()}
         return made.get("", made)
 
-    def _call(self, module: PolicyModule, observations: Arrays) -> Any:
-        groups = {group: observations.get(group, observations.get("")) for group in module.inputs}
-        inputs = [
-            array(self.framework, groups[group], info.dtype)
-            for group, info in module.inputs.items()
+    def _call(
+        self, module: PolicyModule, observations: Arrays, states: list[Any]
+    ) -> tuple[Any, ...]:
+        infos = [*module.inputs.items(), *module.states.items()]
+        groups = [observations.get(group, observations.get("")) for group in module.inputs]
+        arrays = [
+            array(self.framework, given, info.dtype)
+            for given, (_, info) in zip([*groups, *states], infos, strict=True)
         ]
-        batch = len(next(iter(groups.values())))  # type: ignore[arg-type]
-        states = [
-            array(self.framework, np.zeros((batch, *info.shape)), info.dtype)
-            for info in module.states.values()
-        ]
-        return module.function(*inputs, *states)[0]
+        return tuple(map(to_numpy, module.function(*arrays)))
