@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import pytest
-from rsl_rl_stubs import CURIOUS, recurrent
+from packaging.version import Version
+from rsl_rl_stubs import CURIOUS, VERSION, recurrent
 
 from rltrain_devkit import LibraryConformance
 
@@ -38,7 +39,18 @@ class TestRslRl(LibraryConformance):
         },
         "symmetry": {"agent": SYMMETRY},
         "advantages by mini-batch": {
-            "agent": {"algorithm.normalize_advantage_per_mini_batch": True}
+            "agent": {
+                "algorithm.normalize_advantage_per_mini_batch": True,
+                "algorithm.class_name": "rsl_rl.algorithms:PPO",
+            }
+        },
+        "beta": {"agent": {"actor.distribution_cfg.class_name": "BetaDistribution"}},
+        "heteroscedastic": {
+            "agent": {"actor.distribution_cfg.class_name": "HeteroscedasticGaussianDistribution"}
+        },
+        "clipped, two layers": {
+            "agent": {"clip_actions": 0.1, **recurrent("lstm"), "actor.rnn_num_layers": 2},
+            "env": EPISODES,
         },
         "images": {"task": CAMERA, "agent": SIGHT},
         "images, shared encoders": {
@@ -47,3 +59,5 @@ class TestRslRl(LibraryConformance):
         },
         "images beside vectors": {"task": BESIDE, "agent": SIGHT},
     }
+    if Version("5.3") > VERSION:
+        del variants["beta"]

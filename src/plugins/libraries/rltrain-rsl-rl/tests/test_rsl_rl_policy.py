@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -117,90 +116,49 @@ if Version("5.3") > VERSION:
     del CASES["MLP, beta"]
 
 
-@dataclass
-class Trained:
-    """A runner, and what it has saved."""
-
-    case: Case
-    runner: SessionRunner
-    checkpoint: Path
-
-    def load(self, num_envs=SIZE):
-        return load(self.checkpoint, self.case.agent, self.env(num_envs))
-
-    def env(self, num_envs=SIZE):
-        return self.case.env(num_envs, self.case.action)
-
-
 def load(checkpoint, agent, env):
     session = LocalSession(checkpoint.parent, agent, env, checkpoint=checkpoint)
     return RslRlLibrary().rltrain_load_policy(session)
 
 
-def adapted(env, case):
-    return RslRlEnv(env, "cpu", case.agent.get("clip_actions"), case.agent.get("obs_groups"))
+class Trained:
+    """A runner whose models are not as they were made, and what it has saved."""
 
+    def __init__(self, case, folder, runner=None):
+        self.case = case
+        session = LocalSession(folder, case.agent, self.env(8))
+        env = self.adapted(session.env)
+        arguments = (env, case.agent) if runner else (env, case.agent, session)
+        self.runner = (runner or SessionRunner)(*arguments)
+        model = self.runner.alg.get_policy()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter += 0.1 * torch.randn_like(parameter)
+        for _ in range(3):
+            model.update_normalization(env.step(torch.randn(8, env.num_actions))[0])
+        self.runner.logger.init_logging_writer()  # Before 5.4, saving needs it.
+        self.checkpoint = (folder if runner else session.run_folder.checkpoints) / "model_0.pt"
+        self.runner.save(str(self.checkpoint))
 
-def change(model, env):
-    """Change a model as training does: its parameters, and what its normalizer knows."""
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter += 0.1 * torch.randn_like(parameter)
-    for _ in range(3):
-        model.update_normalization(env.step(torch.randn(env.num_envs, env.num_actions))[0])
+    def env(self, num_envs=SIZE):
+        return self.case.env(num_envs, self.case.action)
+
+    def adapted(self, env):
+        agent = self.case.agent
+        return RslRlEnv(env, "cpu", agent.get("clip_actions"), agent.get("obs_groups"))
+
+    def load(self):
+        return load(self.checkpoint, self.case.agent, self.env())
 
 
 @pytest.fixture(scope="module")
 def make(tmp_path_factory):
-    """Make a case's runner, whose models are not as they were made, and save its checkpoint."""
-
-    @functools.cache
-    def of(name):
-        case = CASES[name]
-        session = LocalSession(
-            tmp_path_factory.mktemp("made"), case.agent, case.env(8, case.action)
-        )
-        env = adapted(session.env, case)
-        runner = SessionRunner(env, case.agent, session)
-        change(runner.alg.get_policy(), env)
-        runner.logger.init_logging_writer()  # Before 5.4, saving needs it.
-        runner.save("model_0.pt")
-        return Trained(case, runner, session.run_folder.checkpoints / "model_0.pt")
-
-    return of
-
-
-@pytest.fixture(params=CASES)
-def trained(request, make):
-    return make(request.param)
+    return functools.cache(lambda name: Trained(CASES[name], tmp_path_factory.mktemp("made")))
 
 
 @pytest.fixture
 def plain(make):
     return make("asymmetric, groups")
-
-
-def episodes(trained, env, act, reset):
-    """Step through an episode's end; yield the suite's observations and the actions taken.
-
-    Args:
-        trained: whose environment adapter converts.
-        env: the suite's.
-        act: called with the step and rsl_rl's observations, returns the model's output.
-        reset: called with the ended episodes.
-    """
-    stepped = adapted(env, trained.case)
-    ended = inside = 0
-    low, high = (torch.as_tensor(x) for x in (trained.case.action.low, trained.case.action.high))
-    for step in range(14):
-        seen = copy.deepcopy(env._observe())
-        _, _, dones, _ = stepped.step(act(step, stepped.get_observations()))
-        yield seen, env.actions[-1], dones.bool()
-        inside += int(((env.actions[-1] != low) & (env.actions[-1] != high)).sum())
-        reset(dones)
-        ended += int(dones.sum())
-    assert ended >= env.num_envs
-    assert inside >= 14, "clamped actions are equal whatever the model outputs"
 
 
 def test_rsl_rl_sees_the_names_of_its_options_and_the_suite_its_own(make):
@@ -215,76 +173,33 @@ def test_rsl_rl_sees_the_names_of_its_options_and_the_suite_its_own(make):
     )
 
 
-@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
-def test_it_draws_as_training_draws(trained):
-    algorithm, policy = trained.runner.alg, trained.load()
-    distils = trained.case.algorithm == "distillation"
-    models = [getattr(algorithm, it) for it in (("student",) if distils else ("actor", "critic"))]
-    for model in models:
-        model.reset()
-
-    @torch.inference_mode()
-    def act(step, observations):
-        torch.manual_seed(step)
-        return algorithm.act(observations)
-
-    @torch.inference_mode()
-    def reset(dones):
-        for model in models:
-            model.reset(dones)
-
-    for step, (seen, taken, done) in enumerate(episodes(trained, trained.env(), act, reset)):
-        torch.manual_seed(step)
-        assert torch.equal(policy.act(seen, deterministic=False), taken)
-        policy.reset(done)
-
-
-def test_it_acts_as_rsl_rls_own_play_and_as_what_is_exported(trained):
+@pytest.mark.parametrize(
+    ("name", "runner"), [*((name, None) for name in CASES), ("LSTM", OnPolicyRunner)]
+)
+def test_it_acts_as_rsl_rls_own_play(name, runner, make, tmp_path):
+    trained = Trained(CASES[name], tmp_path, runner) if runner else make(name)
     own, policy = trained.runner.get_inference_policy(), trained.load()
-    exported = policy.module()
+    suite = trained.env()
+    env = trained.adapted(suite)
+    low, high = (torch.as_tensor(x) for x in (trained.case.action.low, trained.case.action.high))
+    ended = inside = 0
+    module = policy.module()
     own.reset()
-    states = [torch.zeros(SIZE, *info.shape) for info in exported.states.values()]
-
-    @torch.no_grad()
-    def act(step, observations):
-        return own(observations)
-
-    for seen, taken, done in episodes(trained, trained.env(), act, own.reset):
-        actions = policy.act(seen)
-        assert torch.equal(actions, taken)
-        groups = seen if isinstance(seen, dict) else {"policy": seen}
-        inputs = [groups[name] for name in exported.inputs]
+    for _ in range(14):
+        seen = copy.deepcopy(suite._observe())
         with torch.no_grad():
-            output, *states = exported.function(*inputs, *states)
-        torch.testing.assert_close(output, actions, rtol=0, atol=1e-6)
-        policy.reset(done)
-        states = [state * ~done.reshape(-1, *[1] * (state.ndim - 1)) for state in states]
-
-
-@pytest.mark.parametrize("name", ["MLP, Gaussian", "LSTM"])
-def test_a_checkpoint_of_rsl_rls_own_runner_loads(tmp_path, name):
-    case, path = CASES[name], tmp_path / "model_0.pt"
-    env = RslRlEnv(case.env(8, case.action), "cpu")
-    runner = OnPolicyRunner(env, case.agent)
-    change(runner.alg.get_policy(), env)
-    runner.logger.init_logging_writer()
-    runner.save(str(path))
-    own, policy = runner.get_inference_policy(), load(path, case.agent, case.env(8, case.action))
-    for _ in range(3):
-        env.step(torch.zeros(8, 1))
-        with torch.inference_mode():
-            wanted = own(env.get_observations())
-        assert torch.equal(policy.act(env.env._observe()), env._actions(wanted))
-
-
-def test_it_starts_over_when_it_is_reset(make):
-    policy = make("GRU").load()
-    observations = torch.ones(SIZE, 2)
-    first = policy.act(observations)
-    second = policy.act(observations)
-    assert not torch.equal(first, second)
-    policy.reset()
-    assert torch.equal(policy.act(observations), first)
+            _, _, dones, _ = env.step(own(env.get_observations()))
+        taken = suite.actions[-1]
+        assert torch.equal(policy.act(seen), taken)
+        if not module.states:
+            inputs = [seen[x] if isinstance(seen, dict) else seen for x in module.inputs]
+            torch.testing.assert_close(module.function(*inputs)[0], taken, rtol=0, atol=1e-6)
+        inside += int(((taken != low) & (taken != high)).sum())
+        ended += int(dones.sum())
+        own.reset(dones)
+        policy.reset(dones.bool())
+    assert ended >= SIZE
+    assert inside >= 14, "clamped actions are equal whatever the model outputs"
 
 
 def test_loading_changes_and_writes_nothing(plain, tmp_path):

@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import copy
+import os
+from pathlib import Path
 
 import pytest
 import torch
 from gymnasium.spaces import Box
 from rsl_rl.runners import OnPolicyRunner
-from rsl_rl_stubs import LocalSession, PointEnv, small_agent
+from rsl_rl_stubs import CURIOUS, LocalSession, PointEnv, recurrent, small_agent
 
+from rltrain import hookimpl
 from rltrain.errors import UsageError
 from rltrain.records import Scalars
-from rltrain.testing import FakeWorld
+from rltrain.testing import FakeWorld, differing
 from rltrain.types import World
 from rltrain_rsl_rl.run.env import RslRlEnv
 from rltrain_rsl_rl.run.library import RslRlLibrary
-from rltrain_rsl_rl.run.runner import SessionRunner
+from rltrain_rsl_rl.run.rollouts import standardize_over_ranks
 
 
 def train(session: LocalSession):
@@ -48,12 +51,6 @@ def test_the_session_is_called_in_order_and_before_the_first_record(tmp_path):
     ]
     wanted = [p for model in session.models.values() for p in model.parameters()]
     assert [id(p) for p in session.parameters] == [id(p) for p in wanted]
-
-
-def test_max_iterations_of_the_run_win_over_the_files(tmp_path):
-    session = LocalSession(tmp_path, max_iterations=1)
-    train(session)
-    assert list(session.iterations()) == [1]
 
 
 def test_a_missing_number_of_iterations_is_reported(tmp_path):
@@ -107,26 +104,6 @@ def test_a_resumed_run_continues_the_iteration_count(tmp_path):
     assert session.saved()[-1] == ("model_4.pt", 5)
 
 
-@pytest.mark.parametrize("model", ["actor", "critic"])
-def test_a_resumed_run_goes_on_with_recurrent_states(tmp_path, model):
-    agent = small_agent()
-    for name in ("actor", "critic"):
-        agent[name] |= {"class_name": "RNNModel", "rnn_type": "gru", "rnn_hidden_dim": 8}
-    first = LocalSession(tmp_path / "first", agent)
-    train(first)
-    state = first.rank_states["model_2.pt"]
-    session = LocalSession(
-        *(tmp_path / "second", agent),
-        checkpoint=tmp_path / "first/checkpoints/model_2.pt",
-        rank_state=state,
-    )
-    resumed = SessionRunner(RslRlEnv(session.env, "cpu"), copy.deepcopy(agent), session)
-    resumed.connect()
-    saved = state["algorithm"][model]
-    assert saved.abs().sum() > 0
-    assert torch.equal(getattr(resumed.alg, model).get_hidden_state(), saved)
-
-
 def test_a_resumed_run_has_models_learning_rate_and_normalizer(tmp_path, monkeypatch):
     train(LocalSession(tmp_path / "first", small_agent(learning_rate=0.0123, schedule="fixed")))
     path = tmp_path / "first/checkpoints/model_2.pt"
@@ -163,15 +140,6 @@ def test_an_early_stop_saves_what_was_learned(tmp_path):
     assert session.saved() == [("model_0.pt", 1), ("model_1.pt", 2)]
 
 
-def test_stray_variables_of_another_launcher_are_not_read(tmp_path, monkeypatch):
-    for name, value in {"WORLD_SIZE": "8", "RANK": "3", "LOCAL_RANK": "3"}.items():
-        monkeypatch.setenv(name, value)
-    session = LocalSession(tmp_path)
-    train(session)
-    assert list(session.iterations()) == [1, 2, 3]
-    assert not torch.distributed.is_initialized()
-
-
 @pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
 def test_parameters_that_actor_and_critic_share_are_synchronized_once(tmp_path):
     class ImageEnv(PointEnv):
@@ -192,18 +160,97 @@ def test_parameters_that_actor_and_critic_share_are_synchronized_once(tmp_path):
     assert len({id(p) for p in session.parameters}) == len(session.parameters) < len(each)
 
 
-@pytest.mark.parametrize("name", ["PPO", "rsl_rl.algorithms:PPO"])
-def test_gradients_pass_the_gradient_sync_when_the_run_is_distributed(tmp_path, name):
-    synchronized = []
+# Ranks of a fake world
 
-    class Observed(LocalSession):
-        def gradient_sync(self, parameters, **options):
-            sync = super().gradient_sync(parameters, **options)
-            return lambda gradients: synchronized.append(len(gradients)) or sync(gradients)
+ADAPTIVE = {
+    "num_steps_per_env": 16,
+    "algorithm.num_learning_epochs": 2,
+    "algorithm.num_mini_batches": 2,
+    "algorithm.schedule": "adaptive",
+    "algorithm.desired_kl": 0.01,
+}
 
-    agent = small_agent()
-    agent["algorithm"]["class_name"] = name
-    session = Observed(tmp_path, agent, distributed=True, nproc_per_node=1)
-    # One rank of a distributed run: PPO's own collectives need a default group.
-    FakeWorld(1, torch=True).run(lambda group: train(session))
-    assert synchronized == [len(session.parameters)] * 3 * 2 * 2
+
+class StrayVariables:
+    """Sets wrong values for the variables that rsl_rl reads its rank from."""
+
+    @hookimpl(wrapper=True)
+    def rltrain_init_distributed(self):
+        group = yield
+        os.environ.update(WORLD_SIZE="5", RANK="3", LOCAL_RANK="3")
+        return group
+
+
+def test_only_the_session_determines_a_ranks_place(train_ranks):
+    runs = train_ranks(FakeWorld(2))
+    assert not differing([*runs, *train_ranks(FakeWorld(2), observers=[StrayVariables])])
+
+
+def test_advantages_are_standardized_over_all_ranks():
+    x = torch.arange(6.0)
+    parts = FakeWorld(2).run(lambda group: standardize_over_ranks(group, x.chunk(2)[group.rank]))
+    assert torch.allclose(torch.cat(parts), (x - x.mean()) / (x.std() + 1e-8))
+
+
+def test_rsl_rl_calls_no_collective_by_itself(train_ranks):
+    world = FakeWorld(2)
+    train_ranks(world, agent=ADAPTIVE)
+    assert not [item for item in world.trace if "/rsl_rl/" in item.callers[0]]
+
+
+def test_environments_that_do_not_divide_into_recurrent_mini_batches_are_refused(train_ranks):
+    with pytest.raises(UsageError, match=r"num_mini_batches=2: does not divide a rank's 3 env"):
+        train_ranks(FakeWorld(2), agent={**ADAPTIVE, **recurrent("gru")}, num_envs=3)
+
+
+def test_normalizing_images_is_refused(train_ranks):
+    task = "rltrain/CartPoleContinuousCamera-v1"
+    options = {**ADAPTIVE, "actor.obs_normalization": True}
+    with pytest.raises(UsageError, match=r"agent\.actor\.obs_normalization=false"):
+        train_ranks(FakeWorld(2), task=task, agent=options)
+
+
+@pytest.mark.slow
+def test_lengths_are_random_at_the_start_and_not_when_it_resumes(train_ranks):
+    def train(**options):
+        agent = {**ADAPTIVE, **CURIOUS, "init_at_random_ep_len": True, "save_interval": 100}
+        env = {"max_episode_length": 12}
+        return train_ranks(FakeWorld(2), agent=agent, env=env, **options)[0].result
+
+    whole, first = train(max_iterations=4), train(max_iterations=2)
+    resumed = train(max_iterations=4, checkpoint=first.checkpoint)
+    assert whole.frames == resumed.frames == 4 * 16 * 8 * 2
+    assert whole.episode_return == resumed.episode_return
+    assert Path(whole.checkpoint).read_bytes() == Path(resumed.checkpoint).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_run_resumes_on_another_number_of_ranks(train_ranks):
+    options = {**ADAPTIVE, **recurrent("lstm"), **CURIOUS}
+    first = train_ranks(FakeWorld(2), agent=options, env={"max_episode_length": 12})
+    runs = train_ranks(
+        FakeWorld(4),
+        agent=options,
+        env={"max_episode_length": 12},
+        max_iterations=3,
+        checkpoint=first[0].result.checkpoint,
+    )
+    assert not differing(runs)
+    assert [run.result.iterations for run in runs] == [1] * 4
+    # State that does not belong to one rank is resumed anyway.
+    saved = torch.load(runs[0].result.checkpoint, weights_only=False)
+    assert saved["iter"] == 2
+    assert saved["infos"] == {"rltrain": {"rnd_update_counter": 3 * 16}}
+    count = saved["actor_state_dict"]["obs_normalizer.count"]
+    assert count == (2 * 2 + 1 * 4) * 16 * 8
+
+
+def test_an_adapted_run_of_one_process_trains_inside_another_group(tmp_path):
+    def on_rank(group):
+        if group.rank:
+            return None
+        session = LocalSession(tmp_path)
+        RslRlLibrary().rltrain_train(session)
+        return list(session.iterations())
+
+    assert FakeWorld(2, torch=True).run(on_rank) == [[1, 2, 3], None]
