@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import copy
 
-import gymnasium
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete, Tuple
+from gymnasium.spaces import Box, Dict, MultiDiscrete
 from gymnasium.vector import VectorWrapper
 from gymnasium.vector.utils import batch_space
 
@@ -36,11 +35,11 @@ RECURRENT_CRITIC["network"]["rnn"] = GRU
 BOTH_RECURRENT = {**RECURRENT, "+params.config.central_value_config": RECURRENT_CRITIC}
 
 
-def cnn(permute):
+def cnn(permute, kind="conv2d"):
     conv = {"filters": 4, "kernel_size": 3, "strides": 1, "padding": 0}
     return {
         "+params.network.cnn": {
-            "type": "conv2d",
+            "type": kind,
             "activation": "relu",
             "permute_input": permute,
             "initializer": {"name": "default"},
@@ -49,8 +48,81 @@ def cnn(permute):
     }
 
 
-MULTI_DISCRETE = "RlGamesMultiDiscrete-v0"
-"""A task whose actions are multi-discrete; its environments are those of `TwoChoices`."""
+EPISODES = {"max_episode_length": 6}
+BEFORE = {**GRU, "before_mlp": True, "concat_output": True, "layer_norm": True, "layers": 2}
+RESNET = {
+    "params.network.name": "resnet_actor_critic",
+    "+params.network.cnn": {"conv_depths": [2], "permute_input": True},
+}
+SEPARATE = {**LSTM, "params.network.separate": True}
+CRITIC_BATCH = {"params.config.central_value_config.minibatch_size_per_env": 2}
+SIGHT = {"params.config.horizon_length": 4, "params.config.minibatch_size": 16}
+CAMERA = "rltrain/CartPoleContinuousCamera-v1"
+BESIDE = "rltrain/CartPoleContinuousCameraAndMotion-v1"
+LINEAR = {
+    "params.config.lr_schedule": "linear",
+    "params.config.schedule_entropy": True,
+    "params.config.entropy_coef": 0.01,
+}
+VARIANTS = {
+    "discrete": {"task": "rltrain/CartPole-v1", "env": EPISODES},
+    "linear schedules": {"agent": LINEAR},
+    "multi-discrete": {"task": "made/TwoChoices"},
+    "tanh": {"agent": {"params.model.name": "continuous_a2c_tanh"}},
+    "sigma of the network": {"agent": {"params.network.space.continuous.fixed_sigma": False}},
+    "clipped": {
+        "agent": {
+            "params.config.clip_actions": False,
+            "+params.env.clip_actions": 0.1,
+            "+params.env.clip_observations": 0.2,
+        }
+    },
+    "d2rl, layer norm": {
+        "agent": {
+            "+params.network.mlp.d2rl": True,
+            "+params.network.normalization": "layer_norm",
+            "params.network.mlp.units": [8, 8],
+        }
+    },
+    "gru": {"agent": RECURRENT, "env": EPISODES},
+    "gru before the layers": {
+        "agent": {**RECURRENT, "+params.network.rnn": BEFORE},
+        "env": EPISODES,
+    },
+    "gru, concatenated input": {
+        "agent": {**RECURRENT, "+params.network.rnn": {**GRU, "concat_input": True}},
+        "env": EPISODES,
+    },
+    "lstm of actor and critic": {"agent": SEPARATE, "env": EPISODES},
+    "critic of its own": {"task": "made/Groups", "agent": {**ASYMMETRIC, **CRITIC_BATCH}},
+    "recurrent critic of its own": {
+        "task": "made/Groups",
+        "agent": {**BOTH_RECURRENT, **CRITIC_BATCH},
+    },
+    "images of bytes": {"task": "made/Images", "agent": cnn(True)},
+    "images, coordinates": {"task": "made/Images", "agent": cnn(True, "coord_conv2d")},
+    "images, soft argmax": {
+        "task": "made/Images",
+        "agent": cnn(True, "conv2d_spatial_softargmax"),
+    },
+    "resnet, lstm": {"task": "made/Images", "agent": {**RESNET, **LSTM}},
+    "images, channels first": {"task": "made/FloatImages", "agent": cnn(False)},
+    "images by default, state for the critic": {
+        "task": CAMERA,
+        "agent": {**SIGHT, **CRITIC_BATCH},
+    },
+    "images, discrete": {"task": "rltrain/CartPoleCamera-v1", "agent": SIGHT},
+    "images beside vectors": {"task": BESIDE, "agent": SIGHT},
+    "images beside vectors, lstm of both": {
+        "task": BESIDE,
+        "agent": {**SIGHT, **SEPARATE, "params.config.seq_length": 4},
+    },
+    "images beside vectors, critic of its own": {
+        "task": BESIDE,
+        "agent": {**SIGHT, **ASYMMETRIC, **CRITIC_BATCH},
+    },
+}
+"""By name, settings of the library kit: every kind of network that policies may have here."""
 
 
 class Changed(VectorWrapper):
@@ -85,42 +157,6 @@ class Groups(Changed):
 
     def observe(self, state):
         return {"policy": state[:, ::2].clone(), "critic": state}
-
-
-class WithoutPolicy(Changed):
-    """The only group of observations is not named `policy`."""
-
-    observations = Dict({"state": Box(-9.0, 9.0, (4,))})
-
-    def observe(self, state):
-        return {"state": state}
-
-
-class Nested(Changed):
-    """A group of observations is a Dict."""
-
-    observations = Dict({"policy": Dict({"state": Box(-9.0, 9.0, (4,))})})
-
-    def observe(self, state):
-        return {"policy": {"state": state}}
-
-
-class Parts(Changed):
-    """A group of observations is a Tuple."""
-
-    observations = Dict({"policy": Tuple([Box(-9.0, 9.0, (4,))])})
-
-    def observe(self, state):
-        return {"policy": (state,)}
-
-
-class Number(Changed):
-    """Observations are one of two numbers."""
-
-    observations = Discrete(2)
-
-    def observe(self, state):
-        return (state[:, 2] > 0).long()
 
 
 class Images(Changed):
@@ -192,19 +228,3 @@ def making(env):
             return env(session.config.num_envs)
 
     return Maker
-
-
-class _Described(gymnasium.Env):
-    """Describes the task with the spaces of `TwoChoices`."""
-
-    observation_space = Box(-9.0, 9.0, (4,))
-    action_space = MultiDiscrete([2, 3])
-
-    def reset(self, *, seed=None, options=None):
-        return self.observation_space.sample(), {}
-
-    def step(self, action):
-        return self.observation_space.sample(), 0.0, False, False, {}
-
-
-gymnasium.register(MULTI_DISCRETE, _Described, max_episode_steps=20)

@@ -1,21 +1,9 @@
 from __future__ import annotations
 
 import rl_games_envs
-from rl_games_envs import ASYMMETRIC, BOTH_RECURRENT, LSTM, RECURRENT, cnn
+from rl_games_envs import VARIANTS
 
 from rltrain_devkit import LibraryConformance
-
-EPISODES = {"max_episode_length": 6}
-SEPARATE = {**LSTM, "params.network.separate": True}
-CRITIC_BATCH = {"params.config.central_value_config.minibatch_size_per_env": 2}
-SIGHT = {"params.config.horizon_length": 4, "params.config.minibatch_size": 16}
-CAMERA = "rltrain/CartPoleContinuousCamera-v1"
-BESIDE = "rltrain/CartPoleContinuousCameraAndMotion-v1"
-LINEAR = {
-    "params.config.lr_schedule": "linear",
-    "params.config.schedule_entropy": True,
-    "params.config.entropy_coef": 0.01,
-}
 
 
 class TestRlGames(LibraryConformance):
@@ -25,30 +13,7 @@ class TestRlGames(LibraryConformance):
     as_one = {"params.config.minibatch_size": 64}
     scaled = ("params.config.minibatch_size",)
     plugins = [rl_games_envs]
-    variants = {
-        "discrete": {"task": "rltrain/CartPole-v1", "env": EPISODES},
-        "linear schedules": {"agent": LINEAR},
-        "multi-discrete": {"task": "made/TwoChoices"},
-        "gru": {"agent": RECURRENT, "env": EPISODES},
-        "lstm of actor and critic": {"agent": SEPARATE, "env": EPISODES},
-        "critic of its own": {"task": "made/Groups", "agent": {**ASYMMETRIC, **CRITIC_BATCH}},
-        "recurrent critic of its own": {
-            "task": "made/Groups",
-            "agent": {**BOTH_RECURRENT, **CRITIC_BATCH},
-        },
-        "images of bytes": {"task": "made/Images", "agent": cnn(True)},
-        "images, channels first": {"task": "made/FloatImages", "agent": cnn(False)},
-        "images by default, state for the critic": {
-            "task": CAMERA,
-            "agent": {**SIGHT, **CRITIC_BATCH},
-        },
-        "images, discrete": {"task": "rltrain/CartPoleCamera-v1", "agent": SIGHT},
-        "images beside vectors": {"task": BESIDE, "agent": SIGHT},
-        "images beside vectors, critic of its own": {
-            "task": BESIDE,
-            "agent": {**SIGHT, **ASYMMETRIC, **CRITIC_BATCH},
-        },
-    }
+    variants = VARIANTS
 
 
 class TestRlGamesSac(LibraryConformance):

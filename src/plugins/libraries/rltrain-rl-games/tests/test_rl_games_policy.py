@@ -1,170 +1,126 @@
-"""Loaded policies act bit for bit as the agents of this adapter, and of rl_games itself."""
+"""Loaded policies act as rl_games' own players do, and as what is exported of them."""
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
-from gymnasium.vector import VectorWrapper
+from gymnasium.spaces import Discrete, MultiDiscrete
 from rl_games.algos_torch import model_builder, players
 from rl_games.common import env_configurations, vecenv
 from rl_games.torch_runner import Runner
-from rl_games_envs import making
-from rl_games_policies import CASES, STEPS, Case, each_case, load, options_of, untrained
+from rl_games_envs import ENVS, LSTM, VARIANTS, Images, cnn
 
 from rltrain.errors import UsageError
 from rltrain.metrics.environment import CountedEnv
-from rltrain.options import load_yaml, set_dotted
-from rltrain.policies.session import open_session
-from rltrain.policies.trained import find_trained, plan_policy
-from rltrain.testing import FakeWorld
-from rltrain_rl_games.run.agents import ContinuousAgent, DiscreteAgent
-from rltrain_rl_games.run.env import RlGamesEnv
+from rltrain.options import set_dotted
+from rltrain.testing import make_config
+from rltrain.types import TaskInfo, World
+from rltrain_gymnasium.batched import make_batched
+from rltrain_rl_games.plugin import rltrain_provides
+from rltrain_rl_games.policy.actor import build_actor
+from rltrain_rl_games.run.env import RlGamesEnv, adapted_env
+from rltrain_rl_games.run.library import RlGamesLibrary
+from rltrain_rl_games.run.networks import register_network
 from rltrain_rl_games.run.sac import SacAgent
+from rltrain_torch.exporter import TorchExporter
+from rltrain_torch.policy import groups_of
 
-PPO = {
-    "params.network.mlp.units": [8],
-    "params.config.horizon_length": STEPS,
-    "params.config.minibatch_size_per_env": STEPS,
-    "params.config.mini_epochs": 1,
+STEPS = 24
+"""In a rollout: more than in an episode, which has at most 20."""
+SMALL = {
+    "ppo": {
+        "params.config.horizon_length": STEPS,
+        "params.config.minibatch_size_per_env": STEPS,
+        "params.config.mini_epochs": 1,
+    },
+    "sac": {
+        "params.config.num_steps_per_episode": 4,
+        "params.config.num_updates_per_step": 1,
+        "params.config.num_warmup_frames": 16,
+        "params.config.batch_size": 16,
+        "params.config.replay_buffer_size": 64,
+    },
 }
-SAC = {
-    "params.network.mlp.units": [8],
-    "params.config.num_steps_per_episode": 4,
-    "params.config.num_updates_per_step": 1,
-    "params.config.num_warmup_frames": 16,
-    "params.config.batch_size": 16,
-    "params.config.replay_buffer_size": 64,
+CASES = {
+    "continuous": {},
+    **VARIANTS,
+    "lstm, discrete": {"task": "rltrain/CartPole-v1", "agent": LSTM},
+    "normalized pixels": {
+        "task": "made/Images",
+        "agent": {**cnn(True), "params.config.normalize_input": True},
+    },
+    "layer norm of images": {
+        "task": "made/Images",
+        "agent": {**cnn(True), "+params.network.normalization": "layer_norm"},
+    },
+    "sac": {"task": "rltrain/Pendulum-v1", "algorithm": "sac"},
 }
-CRITIC_BATCH = {"params.config.central_value_config.minibatch_size_per_env": STEPS}
+(SPEC,) = rltrain_provides()
 
 
-class Recorder(VectorWrapper):
-    """Keeps what passes between the environments and the agent, and the generator's states."""
-
-    def __init__(self, env):
-        super().__init__(env)
-        self.observed, self.taken, self.ended, self.generators = [], [], [], []
-
-    def reset(self, **arguments):
-        observations, info = self.env.reset(**arguments)
-        self._keep(observations)
-        return observations, info
-
-    def step(self, actions):
-        self.taken.append(actions.clone())
-        observations, rewards, terminations, truncations, info = self.env.step(actions)
-        self.ended.append(terminations | truncations)
-        self._keep(observations)
-        return observations, rewards, terminations, truncations, info
-
-    def _keep(self, observations):
-        self.observed.append(copy.deepcopy(observations))
-        self.generators.append(torch.get_rng_state())
+def make_env(name, num_envs):
+    task = CASES[name].get("task", "rltrain/CartPoleContinuous-v1")
+    if task in ENVS:
+        return ENVS[task](num_envs)
+    return make_batched(num_envs, task, "torch", max_episode_length=20)
 
 
-@contextlib.contextmanager
-def most_likely_actions():
-    """Collect the suite's actions that training agents would take without drawing."""
-    found = []
-
-    def ppo(agent, obs):
-        result = get(agent, obs)
-        if isinstance(agent, DiscreteAgent):
-            logits = result["logits"]
-            several = isinstance(logits, list)
-            actions = [part.argmax(-1) for part in (logits if several else [logits])]
-            actions = torch.stack(actions, -1) if several else actions[0]
-        else:
-            tanh = "Tanh" in type(agent.model).__qualname__
-            mean = result["mus"].tanh() if tanh else result["mus"]
-            actions = agent.preprocess_actions(mean)
-        found.append(agent.vec_env.conversion.actions(actions))
-        return result
-
-    def sac(agent, obs, action_dim, sample=False):
-        found.append(agent.vec_env.conversion.actions(act(agent, obs, action_dim)))
-        return act(agent, obs, action_dim, sample)
-
-    get, act = ContinuousAgent.get_action_values, SacAgent.act
-    with pytest.MonkeyPatch.context() as patch:
-        for agent in (ContinuousAgent, DiscreteAgent):
-            patch.setattr(agent, "get_action_values", ppo)
-        patch.setattr(SacAgent, "act", sac)
-        yield found
+def options_of(name):
+    """Return rl_games' options of a case, by the defaults."""
+    case, env = CASES[name], make_env(name, 1)
+    kinds = {Discrete: "discrete", MultiDiscrete: "multi_discrete"}
+    action = kinds.get(type(env.single_action_space), "continuous")
+    seen = groups_of(env.single_observation_space)
+    task = TaskInfo("any", action, num_envs=64, observations=seen)
+    agent = copy.deepcopy(dict(SPEC.default_agent(task, case.get("algorithm", "ppo"))))
+    for key, value in {"params.network.mlp.units": [8], **case.get("agent", {})}.items():
+        set_dotted(agent, key.removeprefix("+"), copy.deepcopy(value))
+    return agent
 
 
-def train(folder, case, env, **options):
-    size = SAC if case.algorithm == "sac" else PPO
-    critic = CRITIC_BATCH if any("central_value" in name for name in case.agent) else {}
-    settings = {
-        "library": "rl_games",
-        "algorithm": case.algorithm,
-        "task": case.task,
-        "writers": (),
-        "log_root": str(folder),
-        "agent": {**size, **case.agent, **critic},
-        "observers": [making(env)],
-        **options,
-    }
-    return FakeWorld(1).train(**settings)[0].result
+def load(checkpoint, agent, env):
+    """Load a policy by the hook, with what that needs of a session."""
+    config = make_config(agent=agent)
+    session = SimpleNamespace(checkpoint=Path(checkpoint), config=config, env=env, world=World())
+    return RlGamesLibrary().rltrain_load_policy(session)
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """Train a case, once: the run's result, and its options as the run folder has them."""
-    runs = {}
+@pytest.fixture
+def saved(tmp_path):
+    """Save a policy with random weights and moments; return its file, options, environments."""
 
-    def get(name):
-        if name not in runs:
-            folder, case = tmp_path_factory.mktemp("logs"), CASES[name]
-            run = train(folder, case, case.make_env, num_envs=16, max_iterations=1)
-            runs[name] = (run, load_yaml(str(Path(run.run_dir) / "agent.yaml"), "the run"))
-        return runs[name]
+    def save(name, num_envs=4):
+        torch.manual_seed(1)
+        register_network()
+        agent, generator = options_of(name), torch.Generator().manual_seed(1)
+        env, path = make_env(name, num_envs), tmp_path / "policy.pth"
+        model = build_actor(agent["params"], adapted_env(env, agent["params"]).conversion).model
+        for tensor in model.state_dict().values():
+            if tensor.is_floating_point():
+                tensor += 0.3 * torch.rand(tensor.shape, generator=generator) - 0.15
+        state = {"model": model.state_dict(), "optimizer": {}}
+        if name == "sac":
+            parts = ("actor", "critic", "critic_target")
+            state = {part: getattr(model.sac_network, part).state_dict() for part in parts}
+            state["running_mean_std"] = model.running_mean_std.state_dict()
+        torch.save({**state, "epoch": 1, "frame": 1}, path)
+        return path, agent, env
 
-    return get
-
-
-@each_case("lstm of actor and critic")
-def test_a_policy_acts_bit_for_bit_as_the_training_agent(name, trained, tmp_path):
-    case, (first, agent) = CASES[name], trained(name)
-    sac, recorders = case.algorithm == "sac", []
-
-    def env(num_envs):
-        recorders.append(Recorder(case.make_env(num_envs)))
-        return recorders[-1]
-
-    # With another number of environments it begins new episodes, with the weights loaded.
-    options = {"num_envs": 12, "max_iterations": 2, "checkpoint": first.checkpoint}
-    with most_likely_actions() as expected:
-        train(tmp_path, case, env, **options)
-    (seen,) = recorders
-    policy = load(first.checkpoint, agent, case.make_env(1))
-    ends = {int(ended.sum()) for ended in seen.ended[:STEPS]}
-    assert sac or ends > {0}
-    assert ends - {0, 12} or "+params.network.rnn" not in case.agent
-    steps = range(1 if sac else STEPS)  # SAC learns after each step.
-    for step in steps:
-        torch.set_rng_state(seen.generators[step])
-        actions = policy.act(seen.observed[step], deterministic=False)
-        assert torch.equal(actions, seen.taken[step])
-        policy.reset(seen.ended[step])
-    policy.reset()
-    for step in steps:
-        assert torch.equal(policy.act(seen.observed[step]), expected[step])
-        policy.reset(seen.ended[step])
+    return save
 
 
-def native(case, folder):
+def native(name, folder):
     """Train with rl_games' own runner, agent and player; return file, options and player."""
-    agent, env = options_of(case), RlGamesEnv(CountedEnv(case.make_env(16), seed=1))
+    agent, env = options_of(name), RlGamesEnv(CountedEnv(make_env(name, 16), seed=1))
     vecenv.register("native", lambda *arguments, **options: env)
     env_configurations.register("native", {"vecenv_type": "native"})
-    for key, value in (SAC if case.algorithm == "sac" else PPO).items():
+    for key, value in SMALL[CASES[name].get("algorithm", "ppo")].items():
         set_dotted(agent, key, value)
     agent["params"]["config"].update(name="native", env_name="native", max_epochs=3)
     params = copy.deepcopy(agent["params"])
@@ -185,18 +141,18 @@ def native(case, folder):
 
 
 @pytest.mark.parametrize(
-    "case",
+    "name",
     [
-        pytest.param(CASES["lstm, discrete"], marks=pytest.mark.slow),
-        pytest.param(CASES["multi-discrete"], marks=pytest.mark.slow),
-        CASES["gru before the layers"],
-        pytest.param(Case(algorithm="sac"), marks=pytest.mark.slow),
+        "gru before the layers",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("continuous", "lstm, discrete", "multi-discrete")
+        ),
     ],
-    ids=lambda case: f"{case.algorithm} {case.action}",
 )
-def test_a_checkpoint_of_rl_games_own_script_acts_as_its_player(case, tmp_path):
-    checkpoint, agent, player = native(case, tmp_path)
-    env = case.make_env(6)
+def test_a_checkpoint_of_rl_games_own_script_acts_as_its_player(name, tmp_path):
+    checkpoint, agent, player = native(name, tmp_path)
+    env = make_env(name, 6)
     policy = load(checkpoint, agent, env)
     observations, _ = env.reset(seed=3)
     if player.is_rnn:
@@ -219,36 +175,6 @@ def test_rl_games_players_forget_what_its_agents_do():
     assert "tanh" not in inspect.getsource(players.PpoPlayerContinuous)
     assert "rescale" not in inspect.getsource(players.SACPlayer)
     assert "rescale" in inspect.getsource(SacAgent.act)
-
-
-def test_a_real_session_loads_it_for_any_number_of_environments(trained):
-    run, _ = trained("lstm of actor and critic")
-    plan = plan_policy(find_trained(run.run_dir, None, {"num_envs": 1}))
-    with open_session(plan.config, plan.world, plan.registry) as session:
-        policy = session.load_policy()
-        assert policy.groups == ("policy",)
-        actions = policy.act(session.reset(seed=1))
-        assert actions.shape == session.env.action_space.shape
-        session.env.step(actions)
-
-
-@pytest.fixture
-def saved(tmp_path):
-    """Save an untrained policy; return its file, options, and environments."""
-
-    def save(name):
-        case, path = CASES[name], tmp_path / "policy.pth"
-        return path, untrained(case, path), case.make_env(4)
-
-    return save
-
-
-def test_one_environment_and_many_take_the_same_actions(saved):
-    policy = load(*saved("multi-discrete"))
-    observations = torch.randn(4, 4)
-    one_by_one = [policy.act(part) for part in observations.split(1)]
-    assert [actions.shape for actions in one_by_one] == [(1, 2)] * 4
-    assert torch.equal(torch.cat(one_by_one), policy.act(observations))
 
 
 @pytest.mark.parametrize("done", [torch.tensor, list])
@@ -311,7 +237,112 @@ def test_a_checkpoint_of_another_algorithm_or_library_is_refused(saved):
         load(checkpoint, sac, env)
     torch.save({"actor_state_dict": {}, "iter": 1}, checkpoint)
     with pytest.raises(UsageError, match="or of another library: it lacks model"):
-        load(checkpoint, ppo, CASES["continuous"].make_env(1))
+        load(checkpoint, ppo, make_env("continuous", 1))
     checkpoint.write_bytes(b"not a checkpoint")
     with pytest.raises(UsageError, match="cannot be read as a checkpoint"):
-        load(checkpoint, ppo, CASES["continuous"].make_env(1))
+        load(checkpoint, ppo, make_env("continuous", 1))
+
+
+# As one function, and as a file
+
+
+def arrays_of(policy, module, env):
+    """Return what the policy chooses for first observations, and the function's arguments."""
+    observations, _ = env.reset(seed=2)
+    groups = isinstance(observations, dict)
+    arrays = [observations[name] if groups else observations for name in module.inputs]
+    states = [torch.zeros(env.num_envs, *info.shape) for info in module.states.values()]
+    return policy.act(observations), [*arrays, *states]
+
+
+@pytest.mark.parametrize(
+    "name", ["lstm of actor and critic", "images beside vectors", "images, coordinates"]
+)
+def test_the_function_chooses_for_one_environment_and_many_what_the_policy_does(name, saved):
+    checkpoint, agent, env = saved(name)
+    policy = load(checkpoint, agent, env)
+    module = policy.module()
+    assert list(module.inputs) == list(policy.groups)
+    actions, arrays = arrays_of(policy, module, env)
+    found, *states = module.function(*arrays)
+    of_one, *_ = module.function(*(array[:1] for array in arrays))
+    for one, other in ((found, actions), (of_one, found[:1])):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-6)
+    told = (module.output.shape, f"torch.{module.output.dtype}")
+    assert (found.shape[1:], str(found.dtype)) == told
+    assert [state.shape[1:] for state in states] == [info.shape for info in module.states.values()]
+    own = policy._actor.state_dict(keep_vars=True).values()
+    of_function = module.function.state_dict()
+    assert {x.data_ptr() for x in own}.isdisjoint(x.data_ptr() for x in of_function.values())
+    assert not any(part in name for name in of_function for part in ("critic", "c_rnn", "value"))
+
+
+@pytest.mark.parametrize(
+    ("name", "clips", "told"),
+    [
+        ("clipped", {"input_clip": 0.2}, {"low": [-0.1], "high": [0.1]}),
+        ("tanh", {}, {"squash": "tanh", "scale": [1], "offset": [0], "low": [-1], "high": [1]}),
+        ("sac", {}, {"squash": "tanh", "scale": [2], "offset": [0], "low": [-2], "high": [2]}),
+    ],
+)
+def test_what_a_file_tells_is_what_the_function_does(name, clips, told, saved):
+    module = load(*saved(name)).module()
+    squash = module.actions.get("squash")
+    bounds = {key: np.array(x) for key, x in module.actions.items() if key != "squash"}
+    assert bounds == {key: pytest.approx(x) for key, x in told.items() if key != "squash"}
+    assert squash == told.get("squash")
+    (normalized,) = module.normalization.values()
+    assert {**clips, "clip": 5.0}.items() <= normalized.items()
+    model, observations = module.function.actor.model, torch.randn(6, 3 if name == "sac" else 4)
+    mean, std = torch.tensor(normalized["mean"]), torch.tensor(normalized["std"])
+    bound = clips.get("input_clip", 100.0)
+    read = ((observations.clamp(-bound, bound) - mean) / std).clamp(-5.0, 5.0)
+    if name == "sac":
+        output = model.sac_network.actor.trunk(read)[:, :1]
+    else:
+        output = model.a2c_network.mu(model.a2c_network.actor_mlp(read))
+    output = output.tanh() * told["scale"][0] if "squash" in told else output
+    output = output.clamp(told["low"][0], told["high"][0])
+    torch.testing.assert_close(module.function(observations)[0], output)
+
+
+def test_groups_have_moments_of_their_own_and_bytes_have_them_in_bytes(saved):
+    module = load(*saved("critic of its own")).module()
+    assert {name: len(told["mean"]) for name, told in module.normalization.items()} == {"policy": 2}
+    assert list(load(*saved("images beside vectors")).module().normalization) == ["policy"]
+    policy = load(*saved("normalized pixels"))
+    (told,) = policy.module().normalization.values()
+    mean = policy._actor.model.running_mean_std.running_mean
+    assert np.allclose(told["mean"], 255 * mean.numpy())
+
+
+def test_a_network_whose_actions_depend_on_the_batch_is_refused(saved):
+    policy = load(*saved("layer norm of images"))
+    assert policy.act(Images(2).reset(seed=1)[0]).shape == (2, 1)
+    with pytest.raises(UsageError, match=r"cannot be exported: .*normalization: layer_norm"):
+        policy.module()
+
+
+HARD = ("images beside vectors, lstm of both", "images, coordinates", "multi-discrete")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("format", "name"),
+    [("onnx", name) for name in CASES if name != "layer norm of images"]
+    + [(format, name) for format in ("jit", "pt2") for name in HARD],
+)
+def test_an_exported_file_chooses_what_the_policy_does(format, name, saved, tmp_path):
+    exporter = TorchExporter()
+    try:
+        exporter.check(format)
+    except UsageError as error:
+        pytest.skip(str(error))
+    checkpoint, agent, env = saved(name, 3)
+    policy = load(checkpoint, agent, env)
+    module = policy.module()
+    path = tmp_path / f"policy{exporter.formats[format]}"
+    exporter.export(module, format, path, {})
+    actions, arrays = arrays_of(policy, module, env)
+    found, *_ = exporter.load(path, format)([array.numpy() for array in arrays])
+    np.testing.assert_allclose(found, actions.numpy(), rtol=0, atol=1e-5)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 
 from rltrain.errors import UsageError
-from rltrain_rl_games.run.env import RlGamesEnv, check_observations
+from rltrain_rl_games.run.env import RlGamesEnv, adapted_env, check_observations
 from rltrain_rl_games.run.spaces import Wrapping
 
 
@@ -73,20 +73,39 @@ def test_networks_that_take_channels_first_get_them():
     assert env.step(torch.zeros(2, 1))[0].shape == (2, 3, 2, 2)
 
 
-def test_images_that_the_actor_would_not_see_are_refused():
-    params = {"algo": {"name": "a2c_continuous"}, "network": {"name": "actor_critic"}}
-    with pytest.raises(UsageError, match=r"outside the group `policy`, image, .*obs_groups\.obs"):
-        check_observations(wrapped(), params)
-    check_observations(wrapped(obs_groups={"obs": ["policy"]}), params)
+PPO = {"algo": {"name": "a2c_continuous"}, "network": {"name": "actor_critic"}}
+STATE = Box(-9.0, 9.0, (4,))
+
+
+@pytest.mark.parametrize(
+    ("space", "algorithm", "message"),
+    [
+        (
+            Dict({"policy": Dict({"state": STATE})}),
+            "a2c_continuous",
+            r"'policy' is, or contains, Dict\('state': Box",
+        ),
+        (Dict({"policy": Tuple([STATE])}), "a2c_continuous", r"'policy' is, or contains, Tuple\("),
+        (
+            Discrete(2),
+            "a2c_continuous",
+            r"'policy' is, or contains, Discrete.2., .* --library skrl",
+        ),
+        (Dict({"state": STATE}), "a2c_continuous", "no group 'policy', only state"),
+        (Box(0, 255, (2, 2, 3), np.uint8), "sac", "SAC reads only vectors"),
+        (None, "a2c_continuous", r"outside the group `policy`, image, .*obs_groups\.obs"),
+    ],
+)
+def test_observations_that_rl_games_cannot_take_are_refused(space, algorithm, message):
+    env = Unbounded()
+    env.single_observation_space = space or env.single_observation_space
+    with pytest.raises(UsageError, match=message):
+        adapted_env(env, {**PPO, "algo": {"name": algorithm}, "config": {}})
 
 
 def test_groups_stay_separate_for_the_network_that_takes_them():
     env_options = {"obs_groups": {"obs": ["policy", "image"]}, "concate_obs_groups": False}
-    params = {
-        "algo": {"name": "a2c_continuous"},
-        "network": {"name": "actor_critic_groups"},
-        "env": env_options,
-    }
+    params = {**PPO, "network": {"name": "actor_critic_groups"}, "env": env_options}
     env = RlGamesEnv(Unbounded(), True, Wrapping.read(params))
     check_observations(env, params)
     space = env.get_env_info()["observation_space"]
