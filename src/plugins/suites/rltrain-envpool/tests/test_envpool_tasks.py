@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from helpers import python
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
-from rltrain.specs import SuiteSpec
 from rltrain.types import ArrayInfo
-from rltrain_envpool.plugin import describe, rltrain_provides, tasks, tuned
+from rltrain_envpool.plugin import describe, tasks, tuned
 
-pytest.importorskip("envpool")
+envpool = pytest.importorskip("envpool")
 
-from rltrain_envpool.tasks import configured
+from envpool.registration import registry  # noqa: E402
+
+from rltrain_envpool.tasks import _IMAGES, _NOT_OPTIONS, configured  # noqa: E402
 
 CHEETAH = "envpool/HalfCheetah-v4"
 GO1 = "envpool/Go1JoystickFlatTerrain-v1"
@@ -26,23 +25,14 @@ def vectors(**widths):
     return {group: ArrayInfo((width,)) for group, width in widths.items()}
 
 
-def test_declaration():
-    (spec,) = rltrain_provides()
-    assert isinstance(spec, SuiteSpec)
-    assert spec.name == "envpool"
-
-
 def test_declining_a_task_imports_nothing_heavy():
-    code = (
-        "import sys\n"
-        "import rltrain_envpool.plugin as plugin\n"
-        "assert plugin.describe('HalfCheetah-v4', {}) is None\n"
-        "print([m for m in ('torch', 'numpy', 'jax', 'gymnasium', 'envpool') if m in sys.modules])"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    assert result.stdout.strip() == "[]", result.stderr
+    code = """
+    import sys
+    import rltrain_envpool.plugin as plugin
+    assert plugin.describe("HalfCheetah-v4", {}) is None
+    print([m for m in ("torch", "numpy", "jax", "gymnasium", "envpool") if m in sys.modules])
+    """
+    assert python(code).stdout.strip() == "[]"
 
 
 def test_tasks_are_described_with_their_spaces():
@@ -120,3 +110,13 @@ def test_tuned_options(library):
     assert (tuned(robot, library, "ppo") is None) == ("critic" not in robot.observations)
     assert tuned(other, library, "ppo") is None
     assert tuned(describe(GO1, {}), library, "no_such_algorithm") is None
+
+
+def test_the_registry_distinguishes_task_families():
+    assert list(registry.specs) == envpool.list_all_envs()
+    assert {family for family, _, _ in registry.specs.values()} >= _IMAGES
+
+
+def test_every_configuration_has_the_fields_that_users_may_not_set():
+    for task in ("HalfCheetah-v4", "CartPole-v1"):
+        assert set(envpool.make_spec(task).config._fields) >= _NOT_OPTIONS

@@ -1,4 +1,4 @@
-"""The embedded tasks: physics, episodes, state, seeds, in numpy, torch and jax."""
+"""The embedded tasks: physics, state, arrays of numpy, torch and jax, images of cameras."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.error import ResetNeeded
-from gymnasium.vector import AutoresetMode
 
 pytest.importorskip("jax")  # An optional framework.
 
@@ -18,10 +17,18 @@ import jax.numpy as jnp
 
 import rltrain_gymnasium.registration  # noqa: F401
 from rltrain_gymnasium.batched import make_batched
-from rltrain_gymnasium.tasks import EMBEDDED, CartPole, CartPoleContinuous, Pendulum
+from rltrain_gymnasium.tasks import (
+    EMBEDDED,
+    CartPole,
+    CartPoleContinuous,
+    CartPoleContinuousCamera,
+    CartPoleContinuousCameraAndMotion,
+    Pendulum,
+)
+from rltrain_gymnasium.tasks.camera import HEIGHT, WIDTH
 
 NAMES = sorted(name for name, task in EMBEDDED.items() if not task().image_shapes)
-"""The tasks without images; for those with images see test_camera_tasks.py."""
+"""The tasks without images."""
 FRAMEWORKS = ("numpy", "torch", "jax")
 
 
@@ -144,26 +151,6 @@ def test_parameters_of_the_wrong_type():
 # The environment
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_shapes_dtypes_spaces(name, framework):
-    env = make_batched(5, name, framework)
-    assert env.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-    env.action_space.seed(0)
-    observations, info = env.reset(seed=1)
-    assert info == {}
-    for _ in range(20):
-        assert str(observations.dtype).endswith("float32")
-        assert env.observation_space.contains(as_numpy(observations))
-        results = env.step(env.action_space.sample())
-        observations, rewards, terminations, truncations, info = results
-        assert rewards.shape == terminations.shape == truncations.shape == (5,)
-        assert str(rewards.dtype).endswith("float32")
-        assert {str(flag.dtype) for flag in (terminations, truncations)} <= {"bool", "torch.bool"}
-        assert info["final_obs"].shape == observations.shape
-        assert type(info["_final_obs"]) is type(observations)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("framework", ["torch", "jax"])
@@ -189,44 +176,6 @@ def test_frameworks_agree(name, framework):
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_same_step_autoreset(framework):
-    env = make_batched(32, CartPole.name, framework)
-    env.reset(seed=0)
-    rng, finished = np.random.default_rng(0), 0
-    for _ in range(80):
-        lengths = as_numpy(env.episode_length_buf)
-        observations, rewards, terminations, truncations, info = map(
-            lambda x: x if isinstance(x, dict) else as_numpy(x),
-            env.step(random_actions(env, rng)),
-        )
-        final, mask = as_numpy(info["final_obs"]), as_numpy(info["_final_obs"])
-        same(mask, terminations | truncations)
-        same(final[~mask], observations[~mask])
-        outside = (abs(final[:, 0]) > 2.4) | (abs(final[:, 2]) > math.radians(12))
-        same(outside, terminations)
-        assert (abs(observations[mask]) <= 0.05).all()
-        same(env.episode_length_buf, np.where(mask, 0, lengths + 1))
-        assert (rewards == 1.0).all()
-        finished += mask.sum()
-    assert finished > 32
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_time_limit_is_truncation(framework):
-    env = make_batched(3, Pendulum.name, framework, max_episode_length=4)
-    assert env.max_episode_length == 4
-    env.reset(seed=0)
-    env.episode_length_buf = [0, 2, 3]
-    truncated = [as_numpy(env.step(np.zeros((3, 1)))[3]).tolist() for _ in range(4)]
-    assert truncated == [
-        [False, False, True],
-        [False, True, False],
-        [False, False, False],
-        [True, False, False],
-    ]
-
-
-@pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_last_step_that_terminates_is_not_truncated(framework):
     env = make_batched(2, CartPole.name, framework, max_episode_length=1)
     env.reset(seed=0)
@@ -239,27 +188,6 @@ def test_last_step_that_terminates_is_not_truncated(framework):
     assert as_numpy(truncations).tolist() == [False, True]
 
 
-@pytest.mark.parametrize("framework", FRAMEWORKS)
-@pytest.mark.parametrize("name", NAMES)
-def test_state_is_restored_bit_for_bit(name, framework):
-    env = make_batched(16, name, framework, max_episode_length=9)
-    env.reset(seed=0)
-    rng = np.random.default_rng(0)
-    actions = [random_actions(env, rng) for _ in range(40)]
-    for action in actions[:15]:
-        env.step(action)
-    state = env.get_state()
-    first = [env.step(action) for action in actions[15:]]  # Must not change the saved copy.
-    other = make_batched(16, name, framework, max_episode_length=9)
-    for restored in (env, other):
-        restored.set_state(state)
-        for expected, action in zip(first, actions[15:], strict=True):
-            result = restored.step(action)
-            for left, right in zip(result[:4], expected[:4], strict=True):
-                same(left, right)
-            same(result[4]["final_obs"], expected[4]["final_obs"])
-
-
 def test_state_of_another_size_is_refused():
     env = make_batched(2, CartPole.name)
     env.reset(seed=0)
@@ -268,20 +196,12 @@ def test_state_of_another_size_is_refused():
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_seeds(framework):
-    def run(seed):
-        env = make_batched(8, CartPole.name, framework)
-        observations = [as_numpy(env.reset(seed=seed)[0])]
-        for _ in range(40):
-            observations.append(as_numpy(env.step([1] * 8)[0]))
-        return np.stack(observations)
-
-    same(run(7), run(7))
-    assert not np.array_equal(run(7)[0], run(8)[0])
-    assert not np.array_equal(run(None)[0], run(None)[0])
+def test_a_reset_without_a_seed_goes_on(framework):
     env = make_batched(8, CartPole.name, framework)
-    first, second = env.reset(seed=7)[0], env.reset()[0]
-    assert not np.array_equal(as_numpy(first), as_numpy(second))
+    first, second = (as_numpy(env.reset(seed=seed)[0]) for seed in (7, None))
+    assert not np.array_equal(first, second)
+    other = make_batched(8, CartPole.name, framework).reset()[0]
+    assert not np.array_equal(second, as_numpy(other))
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -312,7 +232,7 @@ def test_returned_arrays_belong_to_the_caller(name, framework):
             array[:] = 1
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EMBEDDED)
 def test_a_jax_step_is_one_program(name, compilations):
     env = make_batched(8, name, "jax", max_episode_length=3)
     rng = np.random.default_rng(0)
@@ -376,7 +296,7 @@ def test_make_vec(name):
     assert env.unwrapped.max_episode_length == 50
     assert env.spec.id == name
     observations, _ = env.reset(seed=0)
-    assert isinstance(observations, np.ndarray)
+    assert env.observation_space.contains(observations)
     env.close()
     env = gymnasium.make_vec(
         f"rltrain_gymnasium.registration:{name}", num_envs=2, framework="torch"
@@ -395,3 +315,81 @@ def test_wrong_use():
     env.reset(seed=0)
     with pytest.raises(ValueError, match="reshape"):
         env.step([0, 1, 1])
+
+
+# Cameras: what the images show
+
+
+def see(state, task=None):
+    """Return the policy's images of states as integers, (num_envs, height, width, 2)."""
+    task = task or CartPoleContinuousCamera()
+    coordinates = tuple(np.asarray(axis, np.float32) for axis in task.pixel_coordinates)
+    return task.render(np, np.array(state, np.float32), coordinates)["policy"].astype(int)
+
+
+def test_the_pole_is_where_its_angle_says():
+    image = see([[0.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.2, 0.0]])[..., 0]
+    top = image[:, 1]  # 0.9 m above the cart.
+    brightest = (top * np.arange(WIDTH)).sum(1) / top.sum(1)
+    meters = (brightest - WIDTH / 2 + 0.5) * 0.1
+    assert meters == pytest.approx([0.0, 1.0 + 0.9 * np.tan(0.2)], abs=0.02)
+
+
+def test_motion_of_much_less_than_a_pixel_is_visible():
+    still, moved, tilted = see([[0, 0, 0, 0], [0.01, 0, 0, 0], [0, 0, 0.01, 0]])[..., 0]
+    assert abs(moved - still).max() > 10
+    assert abs(tilted - still).max() > 10
+
+
+def test_the_frames_show_the_velocities():
+    still, moving, falling = see([[0, 0, 0, 0], [0, 0.5, 0, 0], [0, 0, 0, 0.5]])
+    assert (still[..., 0] == still[..., 1]).all()
+    assert (moving[..., 0] == still[..., 0]).all()
+    assert (falling[..., 0] == still[..., 0]).all()
+    before = see([[-0.03, 0, 0, 0], [0, 0, -0.03, 0]])[..., 0]
+    assert abs(moving[..., 1] - before[0]).max() <= 1
+    assert abs(falling[..., 1] - before[1]).max() <= 1
+
+
+def test_an_image_shows_the_whole_track_for_any_length():
+    wide = see([[4.8, 0.0, 0.0, 0.0]], CartPoleContinuousCamera(position_limit=4.8))[0, ..., 0]
+    assert wide[:, -2:].max() > 100
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_frameworks_render_the_same_images(framework):
+    rng = np.random.default_rng(0)
+    state = rng.normal(0, [1.0, 1.0, 0.1, 1.0], (64, 4)).astype(np.float32)
+    drawn = []
+    for each in ("numpy", framework):
+        env = make_batched(64, CartPoleContinuousCamera.name, each)
+        env.reset(seed=0)
+        env.set_state({**env.get_state(), "state": state})
+        action = array(each, np.zeros((64, 1), np.float32))
+        drawn.append(np.asarray(env.step(action)[4]["final_obs"]["policy"]).astype(int))
+    assert abs(drawn[0] - drawn[1]).max() <= 1  # The frameworks may round differently.
+
+
+def play(name, steps=40):
+    env = make_batched(16, name, "torch", max_episode_length=9)
+    rng = np.random.default_rng(0)
+    env.reset(seed=0)
+    return env, [env.step(array("torch", random_actions(env, rng))) for _ in range(steps)]
+
+
+def test_the_physics_equals_that_of_the_task_without_a_camera():
+    _, seen = play(CartPoleContinuousCamera.name)
+    _, felt = play("rltrain/CartPoleContinuous-v1")
+    for left, right in zip(seen, felt, strict=True):
+        assert torch.equal(left[0]["critic"], right[0])
+        assert torch.equal(left[2], right[2])
+        assert torch.equal(left[4]["final_obs"]["critic"], right[4]["final_obs"])
+
+
+def test_the_camera_beside_measured_velocities():
+    env, results = play(CartPoleContinuousCameraAndMotion.name)
+    state = env.get_state()["state"]
+    observations = results[-1][0]
+    assert torch.equal(observations["policy"], state[:, 1::2])
+    assert observations["camera"].shape == (16, HEIGHT, WIDTH, 1)
+    assert observations["camera"].dtype == torch.uint8

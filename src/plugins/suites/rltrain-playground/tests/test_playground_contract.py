@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from helpers import python
 
 CODE = """
 import os
@@ -30,10 +28,7 @@ for task in "CartpoleBalance", "WalkerWalk":
 
 @pytest.mark.slow  # Compiles two models.
 def test_a_model_is_placed_on_the_requested_device():
-    result = subprocess.run(
-        [sys.executable, "-c", CODE], capture_output=True, text=True, timeout=280
-    )
-    assert result.stdout.splitlines()[-2:] == [
+    assert python(CODE, timeout=280).stdout.splitlines()[-2:] == [
         "CartpoleBalance True True True",
         "WalkerWalk True True True",
-    ], result.stderr
+    ]

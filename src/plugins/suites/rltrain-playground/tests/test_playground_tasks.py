@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
+from helpers import python
 
 from rltrain.errors import UsageError
-from rltrain.specs import SuiteSpec
 from rltrain_playground import plugin
-from rltrain_playground.plugin import describe, rltrain_provides, tasks
+from rltrain_playground.plugin import describe, tasks
 from rltrain_playground.tasks import BUNDLED, MENAGERIE
 
 
-def test_declaration():
-    (spec,) = rltrain_provides()
-    assert isinstance(spec, SuiteSpec)
-    assert spec.name == "playground"
-
-
 def test_describing_imports_nothing_heavy():
-    code = (
-        "import sys\n"
-        "import rltrain_playground.plugin as plugin\n"
-        "assert plugin.describe('CartpoleBalance', {}).max_episode_length == 1000\n"
-        "heavy = 'torch', 'numpy', 'jax', 'gymnasium', 'mujoco', 'mujoco_playground'\n"
-        "print([m for m in heavy if m in sys.modules])"
-    )
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60
-    )
-    assert result.stdout.strip() == "[]", result.stderr
+    code = """
+    import sys
+    import rltrain_playground.plugin as plugin
+    assert plugin.describe("CartpoleBalance", {}).max_episode_length == 1000
+    heavy = "torch", "numpy", "jax", "gymnasium", "mujoco", "mujoco_playground"
+    print([m for m in heavy if m in sys.modules])
+    """
+    assert python(code).stdout.strip() == "[]"
 
 
 @pytest.mark.slow
