@@ -1,27 +1,23 @@
-"""The writer with MLflow's real client, into a folder, and to a real server with a database."""
+"""The writer with MLflow's real client, into a folder. With a real server: tests/integration."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
 import random
-import re
 import time
 
 import pytest
-from helpers import wait_for
 
 from rltrain.records import CheckpointSaved, Media, Scalars
 
 pytest.importorskip("mlflow")
 
-from mlflow_servers import Server, never_answering
 from tracker_runs import ENDED, said, saved_files, scalars, started
 
 from rltrain_mlflow.plugin import MlflowOptions
 from rltrain_mlflow.writer import MlflowClient, MlflowTracker, MlflowWriter
 from rltrain_tracking import Refused, Row
-from rltrain_tracking import writer as sending
 
 VARIABLES = ("TRACKING_URI", "RUN_ID", "EXPERIMENT_NAME", "EXPERIMENT_ID", "TRACKING_TOKEN")
 
@@ -45,13 +41,6 @@ def write(uri, run_dir, *records, first=None, ended=ENDED, **options):
     for record in (first or started(run_dir), *records, ended):
         writer.rltrain_write(record)
     writer.rltrain_shutdown()
-
-
-def begun(uri, run_dir):
-    run_dir.mkdir()
-    writer = MlflowWriter(MlflowOptions(tracking_uri=uri, experiment=run_dir.name))
-    writer.rltrain_write(started(run_dir))
-    return writer
 
 
 class Found:
@@ -78,11 +67,13 @@ class Found:
         return found
 
 
-def write_all(uri, folder):
-    """Write every kind of record."""
+def test_a_run_has_all_that_was_recorded(store, tmp_path, capsys):
+    # Numbers of new experiments in a folder, one in ten, are drawn from Python's generator.
+    MlflowClient(store).create_experiment("rltrain")
+    before, folder = random.getstate(), tmp_path / "run"
     checkpoint, video = saved_files(folder)
     write(
-        uri,
+        store,
         folder,
         *map(scalars, (1, 2)),
         Scalars(3, {"odd": math.nan}, frames=1536),
@@ -91,34 +82,21 @@ def write_all(uri, folder):
         tags=["team=blue", "note=a=b"],
         checkpoints="all",
     )
-
-
-def check_all(found):
-    """Check what `write_all` has written."""
-    run = found.run
+    assert random.getstate() == before
+    assert said(capsys, "mlflow") == []
+    found = Found(store)
+    run, params, tags = found.run, found.run.data.params, found.run.data.tags
     assert (run.info.run_name, run.info.status) == ("run", "FINISHED")
-    assert run.data.params["agent.lr"] == "0.1"
-    assert run.data.params["agent.units"] == "[64, 64]"
-    assert run.data.params["world_size"] == "2"
-    assert run.data.tags["team"] == "blue"
-    assert run.data.tags["note"] == "a=b"
-    assert run.data.tags["rltrain.outcome"] == "finished"
+    assert [params[key] for key in ("agent.lr", "agent.units", "world_size")] == [
+        *("0.1", "[64, 64]", "2")
+    ]
+    assert [tags[key] for key in ("team", "note", "rltrain.outcome")] == ["blue", "a=b", "finished"]
     assert found.curve("loss/grad max") == [(512, 1.0), (1024, 0.5)]
     assert found.curve("performance/fps") == [(512, 17.0), (1024, 17.0)]
     ((step, value),) = found.curve("odd")
     assert step == 1536
     assert math.isnan(value)
     assert found.files() == {"checkpoints/2.pt": 7, "config.yaml": 14, "media/clip.mp4": 5}
-
-
-def test_a_run_has_all_that_was_recorded(store, tmp_path, capsys):
-    # Numbers of new experiments in a folder, one in ten, are drawn from Python's generator.
-    MlflowClient(store).create_experiment("rltrain")
-    before = random.getstate()
-    write_all(store, tmp_path / "run")
-    assert random.getstate() == before
-    assert said(capsys, "mlflow") == []
-    check_all(Found(store))
 
 
 @pytest.mark.parametrize(
@@ -190,18 +168,6 @@ def test_rows_go_in_batches_and_may_go_twice(store, tmp_path):
         tracker.log([Row(1, 1.0, {"a": "not a number"})])
 
 
-@pytest.mark.slow
-def test_a_server_that_never_answers_does_not_slow_a_run(tmp_path, capsys):
-    with never_answering() as uri:
-        before = time.monotonic()
-        write(uri, tmp_path / "run", *map(scalars, range(1, 300)), finish_timeout=1.0)
-        took = time.monotonic() - before
-    assert 1 <= took < 4
-    (line,) = said(capsys, "mlflow")
-    lost = re.fullmatch(r"rltrain: mlflow: 299 records were not sent \(no answer for (.) s\)", line)
-    assert 1 <= int(lost[1]) <= round(took)
-
-
 def test_a_server_that_is_not_there_is_named_once(tmp_path, capsys):
     before = time.monotonic()
     write("http://me:secret@127.0.0.1:9", tmp_path / "run", *map(scalars, (1, 2)))
@@ -210,41 +176,6 @@ def test_a_server_that_is_not_there_is_named_once(tmp_path, capsys):
     assert "2 records were not sent" in line
     assert "Connection refused" in line or "127.0.0.1" in line
     assert "secret" not in line
-
-
-@pytest.mark.slow
-def test_a_real_server_that_is_killed_and_comes_back(tmp_path, capsys, monkeypatch):
-    pytest.importorskip("sqlalchemy")
-    pytest.importorskip("pandas")
-    monkeypatch.setattr(sending, "DELAYS", (0.5, 2.0))
-    server = Server(tmp_path)
-    server.start()
-    try:
-        write_all(server.uri, tmp_path / "run")
-        assert said(capsys, "mlflow") == []
-        check_all(Found(server.uri))
-        writer = begun(server.uri, tmp_path / "killed")
-        for iteration in range(1, 301):
-            before = time.monotonic()
-            writer.rltrain_write(scalars(iteration))
-            assert time.monotonic() - before < 0.5
-            if iteration == 100:
-                time.sleep(3)
-                server.kill()
-            time.sleep(0.02)
-        (line,) = said(capsys, "mlflow")
-        assert "training continues, and what is recorded is sent later" in line
-        server.start()
-        wait_for(lambda: len(Found(server.uri, "killed").curve("iteration")) == 300)
-        writer.rltrain_write(ENDED)
-        writer.rltrain_shutdown()
-        assert said(capsys, "mlflow") == []
-        found = Found(server.uri, "killed")
-        steps = [step for step, _ in found.curve("iteration")]
-        assert steps == [512 * iteration for iteration in range(1, 301)]
-        assert found.run.info.status == "FINISHED"
-    finally:
-        server.kill()
 
 
 @pytest.mark.parametrize(
