@@ -197,9 +197,7 @@ def of_skrl(saved: dict[str, Any]) -> dict[str, Any]:
 
 
 OLDER: dict[str, dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
-    "rl_games": {
-        "rl_games' own script, compiled": of_rl_games,
-    },
+    "rl_games": {"rl_games' own script, compiled": of_rl_games},
     "rsl_rl": {
         "rsl_rl 1": of_rsl_rl_1,
         "rsl_rl 2, Isaac Lab 2.0 to 2.2": of_rsl_rl_2,

@@ -49,10 +49,9 @@ def rsl_rl(name, options):
 
 def skrl(name, options):
     models = options["models"]
-    action = {
-        "CategoricalMixin": Discrete(3),
-        "MultiCategoricalMixin": MultiDiscrete([3, 2]),
-    }.get(models["policy"]["class"], Box(-1.0, 1.0, (2,)))
+    action = {"CategoricalMixin": Discrete(3), "MultiCategoricalMixin": MultiDiscrete([3, 2])}.get(
+        models["policy"]["class"], Box(-1.0, 1.0, (2,))
+    )
     if "one_hot_encoding" in str(models):
         whole = MultiDiscrete([2] * 4) if "skrl_multi" in name else Discrete(16)
         return {"policy": whole}, action

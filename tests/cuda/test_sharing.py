@@ -12,15 +12,7 @@ from claims import of_each_algorithm
 from gloo_runs import gloo_run
 from helpers import free_port, wait_for
 from judged import TOLERANCE, check_as_one
-from on_device import (
-    KIND,
-    LIBRARIES,
-    SHARING,
-    command,
-    differing,
-    started_in,
-    tensors,
-)
+from on_device import KIND, LIBRARIES, SHARING, command, differing, started_in, tensors
 from shard_runs import Again, prepared, whole_run
 
 pytestmark = pytest.mark.usefixtures("nccl_shares")

@@ -9,10 +9,7 @@ import pytest
 from helpers import run
 
 ROOT = Path(__file__).parents[2]
-PAGES = {
-    "support": "tests/shards/support_table.py",
-    "policies": "tests/policies/policies_table.py",
-}
+PAGES = {"support": "tests/shards/support_table.py", "policies": "tests/policies/policies_table.py"}
 TABLES = {"scaling": "benchmarks/scaling_on_paper.py"}
 
 

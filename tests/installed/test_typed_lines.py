@@ -36,10 +36,7 @@ ISAAC_LAB_2 = [
             (f"{library}, ppo, on torch", "joined as rank 0 of 2, on cuda:0", "nccl"),
         )
         for library in LIBRARIES
-        for script, flag in (
-            ("-m rltrain", "--library"),
-            ("$(command -v rltrain)", "--rl_library"),
-        )
+        for script, flag in (("-m rltrain", "--library"), ("$(command -v rltrain)", "--rl_library"))
     ),
     *(
         Line(
@@ -222,11 +219,7 @@ MJLAB = [
         f"uv run {BALANCE} --library rsl_rl --dry-run --agent.actor.hidden-dims 64 32 --dry-run "
         "--env.presets left right agent.seed=3 --env.frame-skip 4 --agent.resume False "
         "--agent.upload-model=False",
-        (
-            "hidden_dims:\n    - 64\n    - 32\n",
-            "presets:\n  - left\n  - right\n",
-            "frame_skip: 4",
-        ),
+        ("hidden_dims:\n    - 64\n    - 32\n", "presets:\n  - left\n  - right\n", "frame_skip: 4"),
     ),
     Line(f"uv run {BALANCE} --library rsl_rl --no-terminations False", ("observers     none",)),
     Line("rltrain balance", ("balance (continuous actions)",)),

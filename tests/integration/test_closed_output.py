@@ -13,10 +13,7 @@ pytestmark = pytest.mark.slow
 RUN = ["--library", "rsl_rl", "--task", "probe_plugin:Slow-v0", "--num-envs", "2"]
 RUN += ["--max-iterations", "4", "agent.num_steps_per_env=8"]
 RANKS = {1: [], 2: ["--distributed", "--nproc-per-node", "2", "--show-ranks", "all"]}
-UNREAD = {
-    "head": 'set -o pipefail; "$@" | head -1',
-    "nobody": 'set -o pipefail; "$@" 2>&1 | true',
-}
+UNREAD = {"head": 'set -o pipefail; "$@" | head -1', "nobody": 'set -o pipefail; "$@" 2>&1 | true'}
 
 
 def unread(how):

@@ -7,10 +7,7 @@ from observers import RANK_LOCAL
 
 from rltrain.testing import FakeWorld
 
-SKRL = {
-    "agent.learning_rate_scheduler": "KLAdaptiveLR",
-    "agent.experiment.checkpoint_interval": 0,
-}
+SKRL = {"agent.learning_rate_scheduler": "KLAdaptiveLR", "agent.experiment.checkpoint_interval": 0}
 CASES = {
     "rl_games": ("rl_games", "torch", {}, 4 * 5),
     "rsl_rl": ("rsl_rl", "torch", {}, 4 * 5),

@@ -11,11 +11,7 @@ from helpers import free_port
 
 pytestmark = pytest.mark.slow
 
-PACKAGES = {
-    "mpich": (),
-    "impi-rt": (),
-    "openmpi": ("--allow-run-as-root", "--oversubscribe"),
-}
+PACKAGES = {"mpich": (), "impi-rt": (), "openmpi": ("--allow-run-as-root", "--oversubscribe")}
 """Packages of an ordinary index that have a mpiexec, and its flags for root on two cores."""
 
 RUN = ("--distributed", "--num-envs", "32", "--max-iterations", "2")

@@ -63,10 +63,7 @@ def test_a_gradient_beyond_the_range_is_clipped_and_not_kept(ranks):
 
 
 def test_nan_and_infinity_reach_every_rank_and_leave_nothing_behind():
-    steps = [
-        [[NAN, INF, -INF, INF, 1.0], [1.0, 1.0, 1.0, -INF, 1.0]],
-        [[2.0] * 5] * 2,
-    ]
+    steps = [[[NAN, INF, -INF, INF, 1.0], [1.0, 1.0, 1.0, -INF, 1.0]], [[2.0] * 5] * 2]
     first, second = synced(2, steps)
     assert first.isnan().tolist() == [True, False, False, True, False]
     assert first[1:3].tolist() == [INF, -INF]

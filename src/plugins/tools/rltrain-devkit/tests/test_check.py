@@ -105,9 +105,7 @@ MISTAKES: dict[str, Mistake] = {
         parts=parts("@hookimpl\n    def rltrain_shutdown(self): ..."),
     ),
     "a hook is misspelt": Mistake(
-        writer(),
-        "unknown hook 'rltrain_wirte'",
-        parts=parts(WRITES.replace("write", "wirte")),
+        writer(), "unknown hook 'rltrain_wirte'", parts=parts(WRITES.replace("write", "wirte"))
     ),
     "a hook is not marked": Mistake(
         writer(),
@@ -128,9 +126,7 @@ MISTAKES: dict[str, Mistake] = {
         "No module named 'rltrain.builtin.consol'",
     ),
     "the class is misspelt": Mistake(
-        writer(),
-        "has no attribute 'Mine'",
-        parts=parts().replace("class Mine", "class Mime"),
+        writer(), "has no attribute 'Mine'", parts=parts().replace("class Mine", "class Mime")
     ),
     "a writer imports what is not installed": Mistake(
         writer(),
@@ -185,8 +181,7 @@ MISTAKES: dict[str, Mistake] = {
         "is broken: TypeError: 'WriterSpec' object is not iterable",
     ),
     "rltrain_provides raises": Mistake(
-        plugin("1 / 0"),
-        "is broken: ZeroDivisionError: division by zero",
+        plugin("1 / 0"), "is broken: ZeroDivisionError: division by zero"
     ),
     "a name with a space": Mistake(
         writer().replace("'mine'", "'my own'"),
@@ -204,28 +199,23 @@ MISTAKES: dict[str, Mistake] = {
         "provides = []", "which has no rltrain_provides: name the module whose"
     ),
     "a suite cannot list its tasks": Mistake(
-        suite(tasks="lambda: 1 / 0"),
-        "tasks(): raises ZeroDivisionError: division by zero",
+        suite(tasks="lambda: 1 / 0"), "tasks(): raises ZeroDivisionError: division by zero"
     ),
     "a suite lists no names": Mistake(
-        suite(tasks="lambda: None"),
-        "tasks(): raises TypeError: 'NoneType' object is not iterable",
+        suite(tasks="lambda: None"), "tasks(): raises TypeError: 'NoneType' object is not iterable"
     ),
     "a suite looks up a task that it does not have": Mistake(
-        suite(describe="lambda task, env: {}[task]"),
-        "describe(): raises KeyError: 'no/such'",
+        suite(describe="lambda task, env: {}[task]"), "describe(): raises KeyError: 'no/such'"
     ),
     "a suite describes its own task wrongly": Mistake(
         suite("lambda: ['Mine-v0']", "lambda task, env: {} if task == 'Mine-v0' else None"),
         "describe() must return TaskInfo or None, not dict.",
     ),
     "a cluster reads a variable that may not be set": Mistake(
-        cluster("lambda environ: environ['MINE_RANK']"),
-        "find(): raises KeyError: 'MINE_RANK'",
+        cluster("lambda environ: environ['MINE_RANK']"), "find(): raises KeyError: 'MINE_RANK'"
     ),
     "a cluster finds no place": Mistake(
-        cluster("dict"),
-        "find() must return StartedRank or StartedNode or None, not dict.",
+        cluster("dict"), "find() must return StartedRank or StartedNode or None, not dict."
     ),
     "a library has no default options": Mistake(
         library("default_agent=lambda task, algorithm: None"),

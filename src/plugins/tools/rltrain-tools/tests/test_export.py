@@ -50,11 +50,7 @@ def test_the_file_is_described(run, capsys):
     assert facts["outputs"] == {"actions": space, "state_out.steps": state}
     assert facts["normalization"] == {"policy": {"mean": [0.5], "std": [2.0]}}
     assert (facts["task"], facts["library"], facts["env"]) == ("Stub-v0", "stub", {"gravity": 1.5})
-    assert facts["stubs"] == {
-        "joint_names": "left,right",
-        "stiffness": [0.1],
-        "clip": [None, 1],
-    }
+    assert facts["stubs"] == {"joint_names": "left,right", "stiffness": [0.1], "clip": [None, 1]}
     assert facts["files"] == {"stub": {"name": "policy.stub", "grammar": 1}}
     assert facts["versions"]["rltrain"] == facts["rltrain_version"]
 
@@ -117,10 +113,7 @@ def test_the_user_names_the_file(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (
-            ["--format", "stubb"],
-            "stubb: is no format of numpy, the policy's framework. Did you",
-        ),
+        (["--format", "stubb"], "stubb: is no format of numpy, the policy's framework. Did you"),
         (["--format", "stub", "other", "--output", "x.stub"], "names one file, but --format names"),
         (["--output", "policy.onnx"], "a file of the format stub ends in .stub"),
         (["--output", "folder.stub"], "--output folder.stub: is a folder. Name a file"),
