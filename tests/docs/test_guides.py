@@ -10,6 +10,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from helpers import run
 
 import rltrain_devkit
 
@@ -30,32 +31,15 @@ def test_the_examples_of_the_testing_guide_pass(tmp_path):
     (tmp_path / "test_guide.py").write_text(tests)
     # The fixtures are found without `-p` where rltrain-devkit is installed as it is now.
     words = ["-q", "-p", "no:cacheprovider", "-p", "rltrain_devkit.pytest_plugin", "test_guide.py"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
+    run(sys.executable, "-m", "pytest", *words, cwd=tmp_path, timeout=200)
 
 
 def test_the_cluster_of_the_guide_keeps_the_rules(tmp_path):
     source, test = (text for language, text in blocks("clusters.md") if language == "python")
     (tmp_path / "lepton.py").write_text(source)
     (tmp_path / "test_lepton.py").write_text(f"from lepton import find\n{test}")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_lepton.py"],
-        cwd=tmp_path,
-        env={**os.environ, "RLTRAIN_MODULES": "lepton"},
-        capture_output=True,
-        text=True,
-        timeout=200,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout
-    assert "7 passed" in done.stdout
+    words = (sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_lepton.py")
+    assert "7 passed" in run(*words, cwd=tmp_path, timeout=200, RLTRAIN_MODULES="lepton")
 
 
 def test_the_kits_are_set_by_the_attributes_that_the_guide_names():
