@@ -38,11 +38,7 @@ class Blank(VectorEnv):
 
 CASES = {
     "continuous": (VECTOR, spaces.Box(-0.3, 0.5, (2,)), {}),
-    "float64": (
-        VECTOR,
-        spaces.Box(-0.3, 0.5, (1, 2), np.float64),
-        {"policy_kwargs": {"net_arch": [8]}},
-    ),
+    "float64": (VECTOR, spaces.Box(-0.3, 0.5, (1, 2), np.float64), {"policy_kwargs": NET}),
     "groups": (spaces.Dict(policy=VECTOR, critic=VECTOR), spaces.Box(-1, 1, (1,)), {}),
     "discrete": (VECTOR, spaces.Discrete(3), {}),
     "multi-discrete": (spaces.Discrete(5), spaces.MultiDiscrete([3, 2]), {}),
@@ -160,8 +156,3 @@ def test_what_does_not_fit_is_named(make):
         load(made.path, made.agent | {"policy": "CnnPolicy"}, made.env)
     with pytest.raises(UsageError, match="does not fit this run"):
         load(made.path, made.agent, Blank(VECTOR, spaces.Discrete(3)))
-
-
-def test_actions_without_bounds_are_refused():
-    with pytest.raises(UsageError, match="have no bounds"):
-        SessionVecEnv(Blank(VECTOR, VECTOR), "cpu")

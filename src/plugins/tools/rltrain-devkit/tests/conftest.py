@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import re
 import sys
+from typing import NamedTuple
 
 # Some imports are unused here: an inner test run unloads the modules that it imports first, and a
 # second copy of these would not recognize objects of the first.
@@ -24,6 +25,35 @@ with contextlib.suppress(ImportError):  # the fake group's own tests run without
     import jax  # noqa: F401
 
 __all__ = ["hidden_variables", "judge", "plain_environment", "site", "stub"]
+
+
+class Fault(NamedTuple):
+    """One wrong line of a plugin: a row of a module's table, by the rule that it breaks."""
+
+    kind: str
+    """Of the plugin, where a module's table has several."""
+    rule: str
+    name: str
+    old: str
+    """A text of the correct plugin."""
+    new: str
+    says: str = "RULE: "
+    """What the rule's message has."""
+
+    def check(self, failed: dict[str, str]) -> None:
+        """Check that the test of the rule has failed, and no other."""
+        assert [*failed] == [f"test_{self.rule}"], failed
+        assert self.says in failed[f"test_{self.rule}"]
+
+
+def pytest_generate_tests(metafunc):
+    """Give a test each row of its module's table: WRONG for `fault`, WRONG_JAX for `jax_fault`."""
+    for name, table in ("fault", "WRONG"), ("jax_fault", "WRONG_JAX"):
+        if name in metafunc.fixturenames:
+            rules = getattr(metafunc.module, table).items()
+            rows = [Fault(*rule.rpartition(" ")[::2], *row) for rule, rows in rules for row in rows]
+            metafunc.parametrize(name, rows, ids=[":".join(row[:3]) for row in rows])
+
 
 _NAMES = ("judged" + "".join(each) for each in itertools.product("abcdefghij", repeat=3))
 
@@ -65,9 +95,11 @@ class Judge:
             (method, f"{takes}\n{method}"),
         ]
 
-    def source(self, plugin: str, tests: str) -> dict[str, str]:
+    def source(self, plugin: str, tests: str, fault: Fault) -> dict[str, str]:
         """Judge a plugin of one module, which names itself `{__name__}` in import strings."""
         name = next(_NAMES)
+        assert plugin.count(fault.old) == 1
+        plugin = plugin.replace(fault.old, fault.new)
         return self._judged(name, f"rltrain_{name}", {f"rltrain_{name}.py": plugin}, tests)
 
     def _judged(
