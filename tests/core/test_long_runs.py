@@ -32,9 +32,8 @@ class Nowhere:
         pass
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
-def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path):
+def hold_no_more(writer, tmp_path, files):
+    """Check a long run with a writer, which leaves so many files besides checkpoints."""
     measured = []
 
     def body(session):
@@ -50,7 +49,7 @@ def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path):
                 measured.append(measure())
 
     saves = {"log_root": str(tmp_path), "checkpoint_interval": 50, "keep": 3}
-    session = session_of(SingleProcess("cpu"), body, {"writer": Nowhere()}, **saves)
+    session = session_of(SingleProcess("cpu"), body, {"writer": writer}, **saves)
     tracemalloc.start()
     try:
         result = session.run()
@@ -63,7 +62,13 @@ def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path):
     kept = saved_checkpoints(Path(result.run_dir), lambda text: None)
     assert len(kept) <= 4
     found = [path for path in Path(result.run_dir).rglob("*") if path.is_file()]
-    assert len(found) == 5 + 2 * len(kept)
+    assert len(found) == files + 2 * len(kept)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux")
+def test_a_long_run_holds_no_more_than_a_short_one(stub, tmp_path):
+    hold_no_more(Nowhere(), tmp_path, files=5)
 
 
 def test_a_ranks_log_is_tended_in_every_iteration(stub, monkeypatch):
