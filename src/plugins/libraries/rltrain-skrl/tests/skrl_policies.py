@@ -1,27 +1,21 @@
-"""What is trained for the tests of policies, and the training agents' own actions."""
+"""What is trained for the tests of policies, for torch and for jax, and what its agents choose."""
 
 from __future__ import annotations
 
 import functools
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import torch
+import numpy as np
 from gymnasium import spaces
-from skrl_fakes import Corridor, FakeSession, Pictured
+from skrl_fakes import Corridor, Pictured
 
 from rltrain.options import set_dotted
 from rltrain.types import ArrayInfo, TaskInfo
-from rltrain_skrl.declare.options import ON_POLICY, default_agent
-from rltrain_skrl.run import bootstrap
-from rltrain_skrl.run.library import SkrlLibrary
-from rltrain_skrl.run.torch.env import SkrlEnv
-from rltrain_skrl.run.torch.runner import SessionRunner
+from rltrain_skrl.declare.options import ON_POLICY, default_agent, in_jax
 
-SIZE, STEPS = 5, 7
-"""Environments of the loaded policy, not as many as in training; steps, through the end of every
-environment's episode."""
+SIZE = 5
+"""Environments of the loaded policy, not as many as in training."""
 IMAGE = ArrayInfo((6, 8, 3), "uint8")
 
 
@@ -85,10 +79,11 @@ class Case:
     groups: tuple[str, ...] = ("policy",)
     """What the policy reads."""
 
-    def agent(self) -> dict[str, Any]:
+    def agent(self, framework: str = "torch") -> dict[str, Any]:
         """Return small options."""
         task = TaskInfo("none", self.action, num_envs=64, observations=self.seen)  # type: ignore[arg-type]
         options: Any = default_agent(task, self.algorithm)
+        options = in_jax(options) if framework == "jax" else options
         for model in options["models"].values():
             for network in model["network"] if isinstance(model, dict) and not self.seen else []:
                 network["layers"] = [8]
@@ -141,7 +136,9 @@ CASES = {
         env=functools.partial(Corridor, grouped=True),
         options={"models.value.network.0.input": "STATES"},
     ),
-    "ppo image": Case(env=Pictured, seen={"policy": IMAGE}),
+    "ppo image": Case(
+        env=Pictured, seen={"policy": IMAGE}, options={"models.separate": True}
+    ),
     "a2c beside": Case("a2c", env=Beside, seen=BESIDE, groups=("eye", "policy")),
     "ppo scaled beside": Case(
         env=Beside,
@@ -152,83 +149,33 @@ CASES = {
 }  # fmt: skip
 
 
-@functools.cache
-def trained(name: str) -> Any:
-    """Return a session and its runner after two iterations, and the checkpoint."""
-    case = CASES[name]
-    session = FakeSession(case.make_env(8), case.agent(), max_iterations=2)
-    with bootstrap.configured(session.world):
-        runner = SessionRunner(session)
-        runner.train()
-    saved, _ = session.saved[-1]
-    return session, runner.agent, session.run_folder.path / "checkpoints" / saved
+FOR_JAX = (
+    *("ppo", "a2c", "rpo", "sac", "td3", "ddpg", "dqn", "ddqn", "ppo discrete"),
+    *("ppo multi_discrete", "ppo states", "ppo image"),
+)
 
 
-def load(case: Case, checkpoint: Path, agent: Any = None, size: int = SIZE, **options: Any) -> Any:
-    """Return a policy and its session."""
-    options |= {"checkpoint": str(checkpoint), "num_envs": size}
-    session = FakeSession(case.make_env(size), agent or case.agent(), **options)
-    return SkrlLibrary().rltrain_load_policy(session), session  # type: ignore[arg-type]
+def without_exploration(agent: Any) -> Any:
+    """Return an agent whose mean RPO does not move, without noise and chance of the others."""
+    if hasattr(agent.cfg, "alpha"):
+        agent.cfg.alpha = 0.0
+    if hasattr(agent, "_exploration_noise"):
+        agent._exploration_noise = None
+    elif hasattr(agent.cfg, "exploration_scheduler"):
+        agent.cfg.exploration_scheduler = None
+    return agent
 
 
-def reference(name: str, deterministic: bool) -> list[torch.Tensor]:
-    """Return the actions that a task gets from the training agent, and from skrl's wrapper."""
-    case, agent = CASES[name], trained(name)[1]
-    env = case.make_env()
-    env.reset(seed=3)
-    wrapper = SkrlEnv(env, "cpu", "episode")
-    wrapper.reset()  # It samples other starts than the seed's: `acted` does so, too.
-    with (
-        bootstrap.configured(trained(name)[0].world),
-        torch.no_grad(),
-        exploring(agent, not deterministic),
-    ):
-        torch.manual_seed(5)
-        observations = wrapper._observations
-        for _ in range(STEPS):
-            actions, outputs = agent.act(observations, wrapper.state(), timestep=99, timesteps=99)
-            if deterministic:
-                actions = most_likely(case, actions, outputs)
-            observations, *_ = wrapper.step(actions)
-    return env.actions  # type: ignore[no-any-return]
-
-
-class exploring:
-    """Whether RPO moves the mean by chance; no noise of TD3 and DDPG, no chance of DQN and DDQN."""
-
-    def __init__(self, agent, samples):
-        cfg = agent.cfg
-        alpha = {"alpha": cfg.alpha if samples else 0.0} if hasattr(cfg, "alpha") else {}
-        self.changes = [(agent.cfg, name, value) for name, value in alpha.items()]
-        if hasattr(agent, "_exploration_noise"):
-            self.changes.append((agent, "_exploration_noise", None))
-        elif hasattr(agent.cfg, "exploration_scheduler"):
-            self.changes.append((agent.cfg, "exploration_scheduler", None))
-
-    def __enter__(self):
-        self.before = [(owner, name, getattr(owner, name)) for owner, name, _ in self.changes]
-        for owner, name, value in self.changes:
-            setattr(owner, name, value)
-
-    def __exit__(self, *_):
-        for owner, name, value in self.before:
-            setattr(owner, name, value)
-
-
-def most_likely(case, actions, outputs):
+def most_likely(case: Case, actions: Any, outputs: Any) -> Any:
     """Return what skrl's evaluation takes; of choices, those with the highest probability."""
     if "net_output" not in outputs:
         return outputs.get("mean_actions", actions)
-    sizes = [2] if case.action == "discrete" else [2, 3]
-    return torch.stack([x.argmax(-1) for x in outputs["net_output"].split(sizes, -1)], dim=-1)
+    parts = np.split(np.asarray(outputs["net_output"]), [2], -1)
+    parts = parts[: 1 if case.action == "discrete" else 2]
+    return np.stack([part.argmax(-1) for part in parts], axis=-1)
 
 
-def acted(policy: Any, env: Any, deterministic: bool) -> list[torch.Tensor]:
-    """Return the actions that a task gets from a policy."""
-    env.reset(seed=3)
-    observations, _ = env.reset()
-    torch.manual_seed(5)
-    for _ in range(STEPS):
-        observations, *_ = env.step(policy.act(observations, deterministic))
-        policy.reset(torch.ones(env.num_envs, dtype=torch.bool))
-    return env.actions  # type: ignore[no-any-return]
+def in_groups(observations: Any, module: Any) -> list[Any]:
+    """Return the arguments of a module's function."""
+    groups = isinstance(observations, dict)
+    return [observations[name] if groups else observations for name in module.inputs]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import importlib
 import inspect
 import re
@@ -10,24 +9,31 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from gymnasium import spaces
 
 from rltrain.testing import make_config
 from rltrain_skrl.declare.iteration import mini_batches, steps_per_iteration, total_iterations
 from rltrain_skrl.declare.options import ON_POLICY
-from rltrain_skrl.plugin import rltrain_provides
 from rltrain_skrl.run import bootstrap
 
 skrl = bootstrap.import_skrl()
 
 from skrl.agents.torch.a2c import A2C  # noqa: E402
 from skrl.agents.torch.base import Agent  # noqa: E402
+from skrl.agents.torch.ddpg import DDPG  # noqa: E402
+from skrl.agents.torch.ddqn import DDQN  # noqa: E402
+from skrl.agents.torch.dqn import DQN  # noqa: E402
 from skrl.agents.torch.ppo import PPO, PPO_CFG  # noqa: E402
 from skrl.agents.torch.rpo import RPO  # noqa: E402
+from skrl.agents.torch.sac import SAC  # noqa: E402
+from skrl.agents.torch.td3 import TD3  # noqa: E402
 from skrl.memories.torch import RandomMemory  # noqa: E402
 from skrl.models.torch import Model  # noqa: E402
 from skrl.resources.preprocessors.torch import RunningStandardScaler  # noqa: E402
 from skrl.trainers.torch import SequentialTrainerCfg, Trainer  # noqa: E402
 from skrl.utils.runner.torch import Runner  # noqa: E402
+from skrl.utils.spaces.torch import sample_space  # noqa: E402
 
 TORCH_SOURCES = [
     path
@@ -81,6 +87,11 @@ def test_the_torch_configuration_can_be_made_again():
         (Model, "broadcast_parameters", ["self", "rank"]),
         (Agent, "init", ["self", "trainer_cfg"]),
         (Agent, "post_interaction", ["self", "timestep", "timesteps"]),
+        (
+            RunningStandardScaler,
+            "_parallel_variance",
+            ["self", "input_mean", "input_var", "input_count"],
+        ),
     ],
 )
 def test_overridden_methods_exist(owner, method, parameters):
@@ -93,68 +104,115 @@ def test_fields_of_a_transition():
     assert names >= {"terminated", "truncated"}
 
 
-@pytest.mark.parametrize("agent", [PPO, RPO, A2C])
-def test_gradients_are_reduced_policy_first_and_value_last(agent):
+ROLLOUTS = (PPO, RPO, A2C)
+REPLAYS = {
+    SAC: ("critic_1", "critic_2", "policy"),
+    TD3: ("critic_1", "critic_2", "policy"),
+    DDPG: ("critic", "policy"),
+    DQN: ("q_network",),
+    DDQN: ("q_network",),
+}
+GAE = {agent: sys.modules[agent.__module__].compute_gae for agent in ROLLOUTS}
+IN_ORDER = [
+    # Gradients are reduced before clipping: policy first and value last, or critics first.
+    *(
+        (agent.update, "self.policy.reduce", "self.value.reduce_parameters()", "clip_grad_norm_")
+        for agent in ROLLOUTS
+    ),
+    *(
+        (agent.update, *(f"self.{name}.reduce_parameters()" for name in names), "step(self.")
+        for agent, names in REPLAYS.items()
+        if agent in (DQN, DDQN)
+    ),
+    # Standardized values are stored before the first mini-batch.
+    *(
+        (
+            agent.update,
+            'set_tensor_by_name("values", self._value_preprocessor(values, train=True))',
+            'set_tensor_by_name("returns", self._value_preprocessor(returns, train=True))',
+            'set_tensor_by_name("advantages", advantages)',
+            "self.memory.sample(",
+        )
+        for agent in ROLLOUTS
+    ),
+    (RandomMemory.sample, "self.sample_by_index("),
+    *((gae, "returns = advantages + values") for gae in GAE.values()),
+    *((x, "(advantages - advantages.mean()) / (advantages.std() + 1e-8)") for x in GAE.values()),
+    # A comparison with the threshold ends an epoch; the divergence is averaged for a schedule.
+    *(
+        (x.update, "if self.cfg.kl_threshold and kl_divergence > self.cfg.kl_threshold:")
+        for x in (PPO, RPO)
+    ),
+    *(
+        (
+            agent.update,
+            *("isinstance(self.scheduler, KLAdaptiveLR)", "all_reduce(kl"),
+            *("kl /= config.torch.world_size", "self.scheduler.step(kl"),
+        )
+        for agent in ROLLOUTS
+    ),
+    (RunningStandardScaler._compute, "torch.var(x, dim=0)"),
+    (Trainer.train, "self.env.num_envs > 1"),
+    # The entropy coefficient is stepped right after its gradient, and tracked only when written.
+    (
+        SAC.update,
+        *("self.entropy_optimizer.zero_grad()", "self.scaler.scale(entropy_loss).backward()"),
+        "self.scaler.step(self.entropy_optimizer)",
+        "self._entropy_coefficient = torch.exp(self.log_entropy_coefficient.detach())",
+        "if self.write_interval > 0:",
+    ),
+    *((agent.init, "self._update_counter = 0") for agent in (TD3, DQN, DDQN)),
+    *((agent.update, "self._update_counter += 1") for agent in (TD3, DQN, DDQN)),
+    *((agent.act, f"self.{names[-1]}.random_act(") for agent, names in REPLAYS.items()),
+    *(
+        (agent.post_interaction, "timestep >= self.cfg.learning_starts", "self.update(")
+        for agent in REPLAYS
+    ),
+    *((agent.update, "self.memory.sample(names=") for agent in REPLAYS),
+    (Agent.init, "self.write_interval > 0"),  # Else it makes no writer.
+]
+
+
+@pytest.mark.parametrize("row", IN_ORDER, ids=lambda row: row[0].__qualname__)
+def test_what_the_adapter_comes_between_is_in_this_order(row):
+    function, *parts = row
+    source, place = inspect.getsource(function), 0
+    for part in parts:
+        assert part in source[place:], f"{part!r} is not in {function.__qualname__} where it was."
+        place += source[place:].index(part) + len(part)
+
+
+@pytest.mark.parametrize("agent", [*ROLLOUTS, *REPLAYS])
+def test_nothing_else_is_reduced_or_standardized(agent):
     update = inspect.getsource(agent.update)
-    assert update.count("reduce_parameters()") == 2
-    assert update.index("self.policy.reduce_parameters()") < update.index(
-        "self.value.reduce_parameters()"
+    names = REPLAYS.get(agent, ("policy", "value"))
+    assert update.count("reduce_parameters()") == len(names)
+    reduced = [update.index(f"self.{name}.reduce_parameters()") for name in names]
+    assert reduced == sorted(reduced)
+    if agent in ROLLOUTS:
+        assert update.count("self._value_preprocessor(") == 3, "and the inverse of the last values"
+        assert update.count("kl_threshold") == (0 if agent is A2C else 2)
+    else:
+        steps = [f"step(self.{name})" for name in ("critic_optimizer", "policy_optimizer")]
+        assert all(reduced[0] < update.index(step) for step in steps if step in update)
+
+
+def test_the_temperature_is_its_optimizers_only_parameter():
+    assert inspect.getsource(SAC.__init__).count("[self.log_entropy_coefficient]") == 1
+
+
+def test_the_trainer_resets_twice():
+    assert inspect.getsource(Trainer.train).count("self.env.reset()") == 2
+
+
+@pytest.mark.parametrize("space", [spaces.Box(-1.0, 1.0, (1,)), spaces.Discrete(1000)], ids=str)
+def test_native_random_actions_are_the_same_in_every_step(space):
+    # This is why the adapter draws its own.
+    space.seed(0)
+    once, again = (
+        sample_space(space, batch_size=4, backend="native", device="cpu") for _ in range(2)
     )
-    assert update.index("reduce_parameters()") < update.index("clip_grad_norm_")
-
-
-@pytest.mark.parametrize("agent", [PPO, RPO, A2C])
-def test_standardized_values_are_stored_before_the_first_mini_batch(agent):
-    update = inspect.getsource(agent.update)
-    setters = [
-        'set_tensor_by_name("values", self._value_preprocessor(values, train=True))',
-        'set_tensor_by_name("returns", self._value_preprocessor(returns, train=True))',
-        'set_tensor_by_name("advantages", advantages)',
-        "self.memory.sample(",
-    ]
-    places = [update.index(setter) for setter in setters]
-    assert places == sorted(places)
-    assert update.count("self._value_preprocessor(") == 3, "and the inverse of the last values"
-    assert "self.sample_by_index(" in inspect.getsource(RandomMemory.sample)
-    gae = inspect.getsource(sys.modules[agent.__module__].compute_gae)
-    assert "returns = advantages + values" in gae
-    assert "(advantages - advantages.mean()) / (advantages.std() + 1e-8)" in gae
-
-
-@pytest.mark.parametrize("agent", [PPO, RPO])
-def test_a_comparison_with_the_threshold_ends_an_epoch(agent):
-    update = inspect.getsource(agent.update)
-    assert "if self.cfg.kl_threshold and kl_divergence > self.cfg.kl_threshold:" in update
-    assert update.count("kl_threshold") == 2
-
-
-@pytest.mark.parametrize("agent", [PPO, RPO, A2C])
-def test_skrl_averages_the_divergence_by_which_a_schedule_decides(agent):
-    update = inspect.getsource(agent.update)
-    known = update[update.index("isinstance(self.scheduler, KLAdaptiveLR)") :]
-    order = ["all_reduce(kl", "kl /= config.torch.world_size", "self.scheduler.step(kl"]
-    places = [known.index(each) for each in order]
-    assert places == sorted(places)
-
-
-def test_how_batch_statistics_are_merged():
-    merge = RunningStandardScaler._parallel_variance
-    assert list(inspect.signature(merge).parameters)[1:] == [
-        "input_mean",
-        "input_var",
-        "input_count",
-    ]
-    assert "torch.var(x, dim=0)" in inspect.getsource(RunningStandardScaler._compute)
-
-
-def test_the_trainer_uses_the_environment_as_the_wrapper_expects():
-    train = inspect.getsource(Trainer.train)
-    assert "self.env.num_envs > 1" in train
-    assert train.count("self.env.reset()") == 2
-
-
-def fields(cls):
-    return {field.name for field in dataclasses.fields(cls)}
+    assert torch.equal(once, again)
 
 
 def options_of(algorithm):
@@ -171,10 +229,3 @@ def test_the_plan_knows_the_defaults_of_the_installed_version():
         assert mini_batches(agent) == cfg.mini_batches
     config = make_config(library="skrl", agent={"agent": {"class": "ppo"}})
     assert total_iterations(config) == SequentialTrainerCfg().timesteps // PPO_CFG().rollouts
-
-
-def test_the_spec_names_what_exists():
-    (spec,) = rltrain_provides()
-    for name in (spec.factory, spec.checkpoint.read):
-        module, attribute = name.split(":")
-        assert hasattr(__import__(module, fromlist=[attribute]), attribute)

@@ -14,3 +14,4 @@ class TestSkrlJax(LibraryConformance):
     framework = "jax"
     agent = {"agent.rollouts": 8, "agent.learning_epochs": 2}
     rank_local = ("skrl:config.torch", "skrl:config.jax")
+    variants = {"discrete": {"task": "rltrain/CartPole-v1"}}

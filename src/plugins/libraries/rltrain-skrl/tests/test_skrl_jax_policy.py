@@ -5,13 +5,22 @@ from __future__ import annotations
 import copy
 import functools
 import pickle
-from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from skrl_fakes import Corridor, FakeSession, Pictured
+from skrl_fakes import FakeSession
+from skrl_policies import (
+    CASES,
+    FOR_JAX,
+    NETWORK,
+    SIZE,
+    Case,
+    in_groups,
+    most_likely,
+    without_exploration,
+)
 
 pytest.importorskip("jax")
 
@@ -20,10 +29,7 @@ import jax.numpy as jnp
 import torch
 
 from rltrain.errors import UsageError
-from rltrain.options import set_dotted
-from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_jax.exporter import JaxExporter
-from rltrain_skrl.declare.options import ON_POLICY, default_agent, in_jax
 from rltrain_skrl.run import bootstrap
 from rltrain_skrl.run.library import SkrlLibrary
 
@@ -33,12 +39,9 @@ from skrl.resources.preprocessors.jax import RunningStandardScaler  # noqa: E402
 from skrl.utils.runner.jax import Runner  # noqa: E402
 
 from rltrain_skrl.run.jax.env import SkrlEnv  # noqa: E402
-from rltrain_skrl.run.jax.keys import get_keys, load_keys  # noqa: E402
 from rltrain_skrl.run.jax.runner import SessionRunner  # noqa: E402
 
 pytestmark = pytest.mark.slow  # Each case compiles programs of its own.
-
-SIZE, STEPS = 5, 7
 
 
 class InJax:
@@ -76,49 +79,7 @@ class JaxSession(FakeSession):
         self.env.episodes = SimpleNamespace(steps=0)  # type: ignore[attr-defined]
 
 
-@dataclass
-class Case:
-    """What is trained."""
-
-    algorithm: str = "ppo"
-    action: str = "continuous"
-    env: Any = Corridor
-    options: dict[str, Any] = field(default_factory=dict)
-    seen: dict[str, ArrayInfo] | None = None
-    groups: tuple[str, ...] = ("policy",)
-
-    def agent(self) -> dict[str, Any]:
-        """Return small options."""
-        task = TaskInfo("none", self.action, num_envs=64, observations=self.seen)  # type: ignore[arg-type]
-        options: Any = in_jax(default_agent(task, self.algorithm))
-        for model in options["models"].values():
-            for network in model["network"] if isinstance(model, dict) and not self.seen else []:
-                network["layers"] = [8]
-        small = {"random_timesteps": 1, "learning_starts": 2, "batch_size": 8}
-        if self.algorithm in ON_POLICY:
-            small = {"rollouts": 4, "mini_batches": 2}
-        options["agent"] |= small | {"experiment": {"write_interval": 4}}
-        for key, value in self.options.items():
-            set_dotted(options, key, value)
-        return options  # type: ignore[no-any-return]
-
-
-CASES = {
-    **{name: Case(name) for name in ("ppo", "a2c", "rpo", "sac", "td3", "ddpg")},
-    **{name: Case(name, "discrete") for name in ("dqn", "ddqn")},
-    **{f"ppo {action}": Case(action=action) for action in ("discrete", "multi_discrete")},
-    "ppo states": Case(
-        env=functools.partial(Corridor, grouped=True),
-        options={"models.policy.network.0.input": "concatenate([OBSERVATIONS, STATES])"},
-        groups=("policy", "critic"),
-    ),
-    "ppo image": Case(
-        env=Pictured,
-        seen={"policy": ArrayInfo((6, 8, 3), "uint8")},
-        options={"models.separate": True},
-    ),
-}
-every_case = pytest.mark.parametrize("name", CASES)
+every_case = pytest.mark.parametrize("name", FOR_JAX)
 
 
 @functools.cache
@@ -128,7 +89,7 @@ def trained(name: str) -> Any:
     Only the scalers have learned: compiling the updates would take most of the time.
     """
     case = CASES[name]
-    session = JaxSession(case.env(8, case.action), case.agent(), max_iterations=2)
+    session = JaxSession(case.make_env(8), case.agent("jax"), max_iterations=2)
     with bootstrap.configured(session.world, "jax"):
         agent = SessionRunner(session).agent
         agent.init()
@@ -138,79 +99,37 @@ def trained(name: str) -> Any:
                 part(jax.random.normal(jax.random.PRNGKey(2), shape) * 0.3 + 0.2, train=True)
     path = session.run_folder.path / f"agent_8.{agent.suffix}"
     agent.write(path)
-    return session, agent, path
+    return session, without_exploration(agent), path
 
 
 def load(case: Case, checkpoint: Any, agent: Any = None) -> Any:
     """Return a policy and its environments."""
-    env = case.env(SIZE, case.action)
-    session = JaxSession(env, agent or case.agent(), checkpoint=str(checkpoint), num_envs=SIZE)
+    options = {"checkpoint": str(checkpoint), "num_envs": SIZE}
+    session = JaxSession(case.make_env(), agent or case.agent("jax"), **options)
     return SkrlLibrary().rltrain_load_policy(session), session.env  # type: ignore[arg-type]
 
 
-def reference(name, deterministic, keys):
-    """Return the actions that a task gets from the training agent, and from skrl's wrapper."""
-    case, (session, agent, _) = CASES[name], trained(name)
-    env = InJax(case.env(SIZE, case.action))
-    wrapper = SkrlEnv(env, jax.devices()[0], "episode")
-    env.env.random.manual_seed(3)
-    if hasattr(agent, "_exploration_noise"):
-        agent._exploration_noise = None
-    if name == "rpo":
-        agent.cfg.alpha = 0.0 if deterministic else 0.1
-    load_keys([agent.models["policy"]] if "policy" in agent.models else [], keys, jax.devices()[0])
-    with bootstrap.configured(session.world, "jax"):
-        observations, _ = wrapper.reset()
-        for _ in range(STEPS):
-            if "q_network" in agent.models:
-                # The training agent samples whom to let explore, none of them in this case.
-                inputs = {"observations": observations, "states": None}
-                values, _ = agent.q_network.act(inputs, role="q_network")
-                actions = jnp.argmax(values, axis=1, keepdims=True)
-            else:
-                actions, outputs = agent.act(
-                    observations, wrapper.state(), timestep=99, timesteps=99
-                )
-                if deterministic:
-                    actions = most_likely(case, actions, outputs)
-            observations, *_ = wrapper.step(actions)
-    return env.actions
-
-
-def most_likely(case, actions, outputs):
-    """Return what skrl's evaluation takes; of choices, those with the highest probability."""
-    if "net_output" not in outputs:
-        return outputs.get("mean_actions", actions)
-    parts = jnp.split(outputs["net_output"], [2], -1)[: 1 if case.action == "discrete" else 2]
-    return jnp.stack([part.argmax(-1) for part in parts], axis=-1)
-
-
 @every_case
-@pytest.mark.parametrize("deterministic", [True, False], ids=["mode", "sampled"])
-def test_it_acts_as_the_training_agent(name, deterministic):
-    policy, env = load(CASES[name], trained(name)[2])
-    assert policy.groups == CASES[name].groups
-    keys = get_keys([policy._actor.model])
-    env.env.random.manual_seed(3)
-    observations, _ = env.reset()
-    for _ in range(STEPS):
-        observations, *_ = env.step(policy.act(observations, deterministic))
-    expected = reference(name, deterministic, keys)
-    for ours, theirs in zip(env.actions, expected, strict=True):
-        assert ours.dtype == theirs.dtype
-        assert np.array_equal(ours, theirs)
-
-
-@every_case
-def test_its_module_and_the_exported_file_act_as_it_does(name, tmp_path):
-    policy, env = load(CASES[name], trained(name)[2])
+def test_it_its_module_and_the_exported_file_choose_what_the_training_agent_does(name, tmp_path):
+    case, (session, agent, checkpoint) = CASES[name], trained(name)
+    policy, env = load(case, checkpoint)
+    assert policy.groups == case.groups
     observations, _ = env.reset()
     module, path = policy.module(), tmp_path / "policy.stablehlo"
-    chosen = np.asarray(policy.act(observations))
-    arrays = [
-        observations[group] if isinstance(observations, dict) else observations
-        for group in module.inputs
-    ]
+    chosen = policy.act(observations)
+    with bootstrap.configured(session.world, "jax"):
+        flat = policy._actor._flat(observations)
+        if "q_network" in agent.models:
+            # The training agent samples whom to let explore, none of them in this case.
+            inputs = dict(zip(("observations", "states"), flat, strict=True))
+            values, _ = agent.q_network.act(inputs, role="q_network")
+            actions = jnp.argmax(values, axis=1, keepdims=True)
+        else:
+            actions = most_likely(case, *agent.act(*flat, timestep=99, timesteps=99))
+        expected = policy._actor._native(jnp.asarray(actions))
+    assert chosen.dtype == expected.dtype
+    assert np.array_equal(chosen, expected)
+    arrays = in_groups(observations, module)
     assert np.allclose(jax.jit(module.function)(*arrays)[0], chosen, atol=1e-6)
     assert (module.output.shape, module.output.dtype) == (chosen.shape[1:], str(chosen.dtype))
     assert "random" not in str(jax.make_jaxpr(module.function)(*arrays)), "RPO's noise is left out"
@@ -259,7 +178,7 @@ def test_what_was_learned_is_not_shared_and_does_not_change():
 
 def test_checkpoints_of_skrls_own_runner_load(tmp_path):
     case = CASES["ppo"]
-    options = case.agent()
+    options = case.agent("jax")
     options["agent"]["experiment"] = {
         "directory": str(tmp_path),
         "experiment_name": "own",
@@ -272,7 +191,7 @@ def test_checkpoints_of_skrls_own_runner_load(tmp_path):
     options["seed"] = 1
     world = trained("ppo")[0].world
     with bootstrap.configured(world, "jax"):
-        wrapper = SkrlEnv(InJax(case.env(4)), jax.devices()[0], "episode")
+        wrapper = SkrlEnv(InJax(case.make_env(4)), jax.devices()[0], "episode")
         runner = Runner(wrapper, copy.deepcopy(options))
         runner.run("train")
         policy, env = load(case, tmp_path / "own/checkpoints/agent_8.pickle", options)
@@ -290,7 +209,7 @@ def test_a_checkpoint_that_does_not_fit_is_named(tmp_path):
 
     path = trained("ppo")[2]
     # The same layers in another size: flax does not compare shapes.
-    wider = refusal(Case(options={"models.policy.network.0.layers": [9]}), path)
+    wider = refusal(Case(options={f"{NETWORK}.layers": [9]}), path)
     assert "policy['params']" in wider
     assert "has the shape (8,), and here (9,)" in wider
     assert "it has value and lacks critic_1" in refusal(Case("sac"), path)

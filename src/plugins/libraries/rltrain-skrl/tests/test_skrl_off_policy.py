@@ -11,10 +11,8 @@ from gymnasium import spaces
 from skrl_fakes import Corridor, FakeSession
 
 from rltrain.errors import UsageError
-from rltrain.testing import make_config
 from rltrain.types import TaskInfo
 from rltrain_skrl.declare.options import default_agent
-from rltrain_skrl.declare.refusals import REFUSES
 from rltrain_skrl.run import bootstrap
 from rltrain_skrl.run.algorithms import OffPolicy
 from rltrain_skrl.run.library import SkrlLibrary
@@ -75,30 +73,6 @@ def test_the_defaults_are_built(algorithm, num_envs):
     assert isinstance(runner.agent, getattr(algorithms, f"Session{algorithm.upper()}"))
     assert runner.agent.cfg.learning_starts > 0
     assert runner.trainer.cfg.timesteps == options["trainer"]["timesteps"]
-
-
-@pytest.mark.parametrize(
-    ("algorithm", "action", "changes", "name"),
-    [
-        ("dqn", "continuous", {}, "an agent for another kind of action"),
-        ("sac", "discrete", {}, "an agent for another kind of action"),
-        ("td3", "multi_discrete", {}, "an agent for another kind of action"),
-        ("sac", "continuous", {"memory_size": -1}, "a replay buffer without a size"),
-    ],
-)
-def test_what_is_refused(algorithm, action, changes, name):
-    options = replay_agent(algorithm)
-    options["memory"] |= changes
-    config = make_config(library="skrl", algorithm=algorithm, agent=options)
-    task = TaskInfo("none", action)
-    assert next(refusal.name for refusal in REFUSES if refusal.applies(config, task)) == name
-
-
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_the_defaults_are_never_refused(algorithm):
-    config = make_config(library="skrl", algorithm=algorithm, agent=replay_agent(algorithm))
-    task = TaskInfo("none", ALGORITHMS[algorithm])
-    assert not [refusal.name for refusal in REFUSES if refusal.applies(config, task)]
 
 
 def test_calls_to_the_session():

@@ -35,14 +35,11 @@ def test_defaults_are_never_refused():
 @pytest.mark.parametrize(
     ("changes", "name"),
     [
-        ({"agent.class": "TRPO"}, "agent.class=TRPO"),
-        ({"agent.class": "AMP"}, "agent.class=AMP"),
         ({"agent.class": "IPPO"}, "agent.class=IPPO"),
-        ({"agent.class": "MAPPO"}, "agent.class=MAPPO"),
-        ({"agent.class": "CEM"}, "agent.class=CEM"),
         ({"agent.class": "PPO_RNN"}, "a recurrent agent"),
         ({"agent.class": "Nonsense"}, "an agent.class that is not adapted"),
         ({"agent.class": "DQN", "memory.memory_size": 9}, "an agent for another kind of action"),
+        ({"agent.class": "SAC", "memory.memory_size": -1}, "a replay buffer without a size"),
         ({"memory.memory_size": 9}, "a memory of another size than the rollout"),
         ({"agent.experiment.wandb": True}, "Weights & Biases by skrl"),
         ({"models.policy.class": "CategoricalMixin"}, "a policy for another kind of action"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,42 +12,18 @@ from gymnasium import spaces
 from skrl_fakes import PLACE
 
 from rltrain.testing import FakeWorld, differing
-from rltrain_skrl.declare.options import ON_POLICY
 from rltrain_skrl.run import bootstrap
 from rltrain_skrl.run.agents import SessionAgent
 from rltrain_skrl.run.normalizers import MomentPool
 from rltrain_skrl.run.torch.algorithms import SharedThreshold
-from rltrain_skrl.run.torch.memory import RolloutMemory
 from rltrain_skrl.run.torch.normalizers import PooledScaler, ValueScaler
 from rltrain_torch.moments import pool_moments
 
 bootstrap.import_skrl()
 
-from skrl.agents.torch.ppo.ppo import compute_gae  # noqa: E402
-from skrl.memories.torch import RandomMemory  # noqa: E402
 from skrl.resources.preprocessors.torch import RunningStandardScaler  # noqa: E402
 
 KINDS = ((ValueScaler, 1), (PooledScaler, 2))
-
-
-@pytest.mark.parametrize("algorithm", ON_POLICY)
-def test_every_agent_that_learns_from_rollouts_ends_equal(train_ranks, algorithm, local_gradients):
-    world = FakeWorld(2, rank_local=PLACE)
-    agent = {"agent.rollouts": 4, "agent.mini_batches": 2}
-    iterations = 3
-    runs = train_ranks(
-        world,
-        algorithm=algorithm,
-        agent=agent,
-        observers=[local_gradients],
-        max_iterations=iterations,
-    )
-    assert not differing(runs)
-    first = [run.observers[0].given[0] for run in runs]
-    assert not torch.equal(*first)
-    callers = Counter(item.callers[0].rpartition("/")[2].partition(":")[0] for item in world.trace)
-    assert callers["gradients.py"] == len(runs[0].observers[0].given) >= 2 * iterations
-    assert callers["moments.py"] == iterations
 
 
 def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients):
@@ -101,64 +76,6 @@ def test_pooled_statistics_are_those_of_all_data():
     assert all(torch.equal(a, b) for a, b in equal)
 
 
-def rollout():
-    """Return rewards, values, last values and observations of 6 steps of 8 environments."""
-    generator = torch.Generator().manual_seed(3)
-    normal = functools.partial(torch.randn, generator=generator)
-    return {
-        "rewards": normal(6, 8, 1),
-        "values": 50 + 3 * normal(6, 8, 1),
-        "last_values": 50 + 3 * normal(8, 1),
-        "observations": 100 + normal(6, 8, 2),
-    }
-
-
-def update(memory, values_scaler, scaler, data):
-    """Use a memory and its scalers like skrl's PPO in one epoch of two mini-batches."""
-    for name, size in {"values": 1, "returns": 1, "advantages": 1, "observations": 2}.items():
-        memory.create_tensor(name, size=size, dtype=torch.float32)
-    memory.set_tensor_by_name("observations", data["observations"])
-    memory.filled = True
-    never = torch.zeros_like(data["rewards"], dtype=torch.bool)
-    last, values = data["last_values"], data["values"]
-    returns, advantages = compute_gae(
-        rewards=data["rewards"], terminated=never, truncated=never, values=values, last_values=last
-    )
-    memory.set_tensor_by_name("values", values_scaler(values, train=True))
-    memory.set_tensor_by_name("returns", values_scaler(returns, train=True))
-    memory.set_tensor_by_name("advantages", advantages)
-    names = ["observations", "advantages", "states", "returns", "values"]
-    batches = memory.sample_by_index(names, indexes=range(len(memory)), mini_batches=2)
-    return [[scaler(batch[0], train=True), batch[1], *batch[3:]] for batch in batches]
-
-
-def test_a_rollout_is_standardized_as_on_one_rank_in_one_collective():
-    data = rollout()
-
-    def on_rank(group):
-        pool = MomentPool(group, pool_moments)
-        memory = RolloutMemory(pool=pool, memory_size=6, num_envs=4, device="cpu")
-        scalers = [kind(size, pool=pool, device="cpu") for kind, size in KINDS]
-        memory.scalers["observations"] = scalers[1]
-        mine = {name: x.chunk(2, dim=-2)[group.rank] for name, x in data.items()}
-        return update(memory, *scalers, mine), [scaler.state_dict() for scaler in scalers]
-
-    world = FakeWorld(2, rank_local=PLACE)
-    ranks = world.run(on_rank)
-    assert len(world.trace) == 1
-    memory = RandomMemory(memory_size=6, num_envs=8, device="cpu")
-    scalers = [RunningStandardScaler(size, device="cpu") for _, size in KINDS]
-    alone = update(memory, *scalers, data)
-    for rank, (batches, states) in enumerate(ranks):
-        for batch, expected in zip(batches, alone, strict=True):
-            for mine, whole in zip(batch, expected, strict=True):
-                rows = whole.view(3, 8, -1).chunk(2, dim=1)[rank]
-                assert torch.allclose(mine.view(3, 4, -1), rows, atol=1e-5)
-        for state, scaler in zip(states, scalers, strict=True):
-            for name, value in scaler.state_dict().items():
-                assert torch.allclose(state[name], value, rtol=1e-5), name
-
-
 def test_without_training_nothing_is_reduced():
     def on_rank(group):
         scaler = PooledScaler(3, device="cpu", pool=MomentPool(group, pool_moments))
@@ -203,3 +120,40 @@ def test_a_metric_is_the_least_the_greatest_or_the_mean_of_an_iteration():
     metrics = SessionAgent._collect_metrics(agent)
     assert [metrics[f"Loss / any{end}"] for end in ("", " (min)", " (max)")] == [3.0, 1.0, 6.0]
     assert not agent.tracking_data
+
+
+EARLY = {"kl_threshold": 0.002, "learning_epochs": 8, "mini_batches": 4}
+"""Ranks see different data, and alone they would leave epochs at different mini-batches."""
+
+
+def test_adapted_early_stopping_is_by_all_ranks_or_none(train_ranks, local_gradients):
+    iterations = 3
+    runs = train_ranks(
+        FakeWorld(2, rank_local=PLACE),
+        max_iterations=iterations,
+        agent={f"agent.{name}": value for name, value in EARLY.items()},
+        observers=[local_gradients],
+    )
+    steps, other = (len(run.observers[0].given) for run in runs)
+    assert steps == other
+    assert iterations < steps < iterations * EARLY["learning_epochs"] * EARLY["mini_batches"]
+    assert not differing(runs)
+
+
+@pytest.mark.slow
+def test_a_run_resumes_on_more_ranks_with_the_learned_state(train_ranks):
+    def saved(ranks, iterations, checkpoint=None):
+        runs = train_ranks(
+            FakeWorld(ranks, rank_local=PLACE),
+            max_iterations=iterations,
+            checkpoint=checkpoint,
+            agent={"agent.rollouts": 3, "agent.learning_rate_scheduler": "KLAdaptiveLR"},
+        )
+        path = runs[0].result.checkpoint
+        return path, torch.load(path, weights_only=False)
+
+    path, first = saved(2, 2)
+    _, ended = saved(4, 3, path)
+    assert (first["rltrain"]["iteration"], ended["rltrain"]["iteration"]) == (2, 3)
+    steps = [x["optimizer"]["state"][0]["step"].item() for x in (first, ended)]
+    assert steps[1] == steps[0] * 3 / 2

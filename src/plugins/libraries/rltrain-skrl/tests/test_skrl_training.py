@@ -73,15 +73,6 @@ def test_environment_variables_are_not_changed(before, monkeypatch):
     assert os.environ.get("PYTHONHASHSEED") == before
 
 
-def test_a_shared_model_is_one_model():
-    agent = small_agent()
-    agent["models"]["separate"] = False
-    session = train(FakeSession(Corridor(8), agent, max_iterations=2))
-    assert "value" not in session.wrapped
-    (parameters,) = session.syncs
-    assert len(parameters) == len(list(session.wrapped["policy"].parameters()))
-
-
 def test_without_max_iterations_the_files_length_is_kept():
     agent = small_agent()
     agent["trainer"]["timesteps"] = 11  # Two rollouts of four steps; the rest is unused.
@@ -132,27 +123,6 @@ def test_a_checkpoint_loads_in_stock_skrl():
     assert torch.equal(
         scaler.running_mean, session.wrapped["observation_preprocessor"].running_mean
     )
-
-
-def test_training_continues_from_a_checkpoint():
-    first = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
-    path = saved(first)[-1]
-    assert {"policy", "value", "optimizer"} <= set(torch.load(path, weights_only=False))
-    second = FakeSession(Corridor(8), small_agent(), max_iterations=3, checkpoint=str(path))
-    with bootstrap.configured(second.world):
-        runner = SessionRunner(second)
-    for mine, theirs in zip(
-        first.wrapped["policy"].parameters(), runner.agent.policy.parameters(), strict=True
-    ):
-        assert torch.equal(mine, theirs)
-    second = FakeSession(Corridor(8), small_agent(), max_iterations=5, checkpoint=str(path))
-    train(second)
-    assert [(record.iteration, record.iterations) for record in second.records] == [
-        (3, 5),
-        (4, 5),
-        (5, 5),
-    ]
-    assert second.saved[-1] == ("agent_20.pt", 5)
 
 
 @pytest.mark.parametrize(
