@@ -1,21 +1,25 @@
-"""Keys of a file that the installed rsl_rl does not take are refused by the plan."""
+"""Keys and words that the installed rsl_rl does not take are refused by the plan."""
 
 from __future__ import annotations
 
 import inspect
 
 import pytest
+import rsl_rl.models
+import rsl_rl.modules
 import yaml
 from rsl_rl import extensions
 from rsl_rl.algorithms import PPO, Distillation
 from rsl_rl.models import CNNModel, MLPModel, RNNModel
 from rsl_rl.modules import CNN, distribution
+from rsl_rl.utils import resolve_nn_activation, resolve_optimizer
 from rsl_rl_stubs import small_agent
 
 from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.plan.resolve import make_plan
 from rltrain_adapters.sources import parameters
+from rltrain_rsl_rl.declare.choices import choices
 from rltrain_rsl_rl.declare.keys import keys
 
 CLASSES = {
@@ -73,21 +77,27 @@ def test_the_keys_are_those_of_the_installed_version(module):
 
 
 @pytest.mark.parametrize(
-    ("key", "meant"),
+    ("key", "value", "meant"),
     [
-        ("algorithm.clip_params", "clip_param"),
-        ("actor.hidden_dim", "hidden_dims"),
-        ("critic.activations", "activation"),
-        ("actor.distribution_cfg.init_stdd", "init_std"),
-        ("clip_action", "clip_actions"),
-        ("policy.init_noise_stdd", "init_noise_std"),
+        ("algorithm.clip_params", 0.2, "clip_param"),
+        ("critic.activations", 0.2, "activation"),
+        ("actor.distribution_cfg.init_stdd", 0.2, "init_std"),
+        ("clip_action", 0.2, "clip_actions"),
+        ("policy.init_noise_stdd", 0.2, "init_noise_std"),
+        ("algorithm.optimizer", "sgdd", "sgd"),
+        ("actor.activation", "eluu", "elu"),
+        ("critic.class_name", "MLPModl", "MLPModel"),
+        ("actor.distribution_cfg.class_name", "GausianDistribution", "GaussianDistribution"),
+        ("actor.distribution_cfg.std_type", "scalr", "scalar"),
+        ("algorithm.schedule", "adaptve", "adaptive"),
     ],
 )
-def test_a_key_that_rsl_rl_does_not_take_is_refused_by_the_plan(key, meant, tmp_path):
+def test_a_key_or_a_word_that_rsl_rl_does_not_take_is_refused(key, value, meant, tmp_path):
     with pytest.raises(UsageError) as refused:
-        plan(tmp_path, {key: 0.2})
-    assert str(refused.value).startswith(f"agent.{key}: rsl_rl 5.")
-    assert f" has no such option. Did you mean {meant!r}?" in str(refused.value)
+        plan(tmp_path, {key: value})
+    place = key if value == 0.2 else f"{key}={value}"
+    assert str(refused.value).startswith(f"agent.{place}: rsl_rl 5.")
+    assert f"Did you mean {meant!r}?" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -102,23 +112,6 @@ def test_a_key_that_rsl_rl_needs_is_named(key, tmp_path):
 def test_keys_of_isaac_lab_and_mjlab_pass_without_a_word(tmp_path, capsys):
     plan(tmp_path, {**OF_SCRIPTS, "logger": "tensorboard"})
     assert capsys.readouterr().err == ""
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "told"),
-    [
-        ("resume", True, "Continue a run with --resume RUN; start a new one with --checkpoint"),
-        ("logger", "wandb", "Give --writer NAME for others"),
-        ("logger", {"class_name": "WandbLogWriter"}, "Give --writer NAME for others"),
-        ("class_name", "my_lab:MyRunner", "The runner is rltrain's own"),
-        ("my_key", 1, " reads no such option."),
-    ],
-)
-def test_what_they_tell_scripts_is_answered(key, value, told, tmp_path, capsys):
-    plan(tmp_path, {**OF_SCRIPTS, "logger": "tensorboard", key: value})
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"rltrain: agent.{key}: ")
-    assert told in line
 
 
 def typed(**agent):
@@ -139,19 +132,29 @@ def test_names_that_are_typed_for_scripts_are_answered(capsys):
     [
         ("resume", True, "Continue a run with --resume RUN"),
         ("logger", "wandb", "Give --writer NAME"),
+        ("logger", {"class_name": "WandbLogWriter"}, "Give --writer NAME for others"),
         ("class_name", "my_lab:MyRunner", "The runner is rltrain's own"),
+        ("my_key", 1, " reads no such option."),
         ("policy.init_noise_std", 0.3, "rsl_rl 5: agent.actor.distribution_cfg.init_std."),
         ("policy.critic_hidden_dims", [8], "rsl_rl 5: agent.critic.hidden_dims."),
         ("policy.activation", "elu", "rsl_rl 5: agent.actor.activation, and of critic."),
     ],
 )
-def test_what_is_typed_and_would_change_the_training_is_refused(key, value, told, capsys):
-    with pytest.raises(UsageError) as refused:
-        typed(**{key: value})
-    assert str(refused.value).startswith(f"agent.{key}={value}: not read here. ")
-    assert told in str(refused.value)
-    typed(**{f"+{key}": value})
-    assert told in capsys.readouterr().err
+def test_a_files_words_to_scripts_are_answered_and_typed_ones_refused(
+    key, value, told, tmp_path, capsys
+):
+    if not key.startswith("policy"):
+        plan(tmp_path, {**OF_SCRIPTS, "logger": "tensorboard", key: value})
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"rltrain: agent.{key}: ")
+        assert told in line
+    if key != "my_key" and not isinstance(value, dict):
+        with pytest.raises(UsageError) as refused:
+            typed(**{key: value})
+        assert str(refused.value).startswith(f"agent.{key}={value}: not read here. ")
+        assert told in str(refused.value)
+        typed(**{f"+{key}": value})
+        assert told in capsys.readouterr().err
 
 
 def test_an_algorithm_of_ones_own_is_refused_for_that():
@@ -176,15 +179,66 @@ def test_convolutions_have_keys_for_all_groups_or_for_each():
         assert set(keys(agent)[found].required) == {"output_channels", "kernel_size"}
 
 
+OTHERS = {
+    "algorithm.optimizer": "adam",
+    "algorithm.loss_type": "mse",
+    "actor.rnn_type": "lstm",
+    "policy.noise_std_type": "log",
+}
+"""Options that the defaults do not have."""
+
+
+def with_others(**changed):
+    agent = small_agent()
+    for key, value in (OTHERS | changed).items():
+        section, _, name = key.partition(".")
+        agent.setdefault(section, {})[name] = value
+    return agent
+
+
+def test_the_words_are_those_of_the_installed_version():
+    found = choices(with_others())
+    for word in found["actor.activation"].allowed:
+        assert resolve_nn_activation(word)
+    for word in found["algorithm.optimizer"].allowed:
+        assert resolve_optimizer(word)
+    with pytest.raises(ValueError, match="Valid activations are: ") as told:
+        resolve_nn_activation("none such")
+    assert all(repr(word) in str(told.value) for word in found["actor.activation"].allowed)
+    assert str(told.value).count("', '") == len(found["actor.activation"].allowed) - 1
+    assert {"adam", "sgd"} < found["algorithm.optimizer"].allowed
+    assert found["actor.class_name"].allowed == set(rsl_rl.models.__all__)
+    distributions = found["actor.distribution_cfg.class_name"].allowed
+    assert "GaussianDistribution" in distributions
+    assert all(issubclass(getattr(rsl_rl.modules, x), object) for x in distributions)
+    assert found["actor.distribution_cfg.std_type"].allowed == {"scalar", "log"}
+    assert found["policy.noise_std_type"].allowed == {"scalar", "log"}
+    assert found["algorithm.schedule"].allowed == {"adaptive", "fixed"}
+    assert found["algorithm.loss_type"].allowed == {"mse", "huber"}
+    assert found["actor.rnn_type"].allowed == {"lstm", "gru"}
+
+
+def test_words_are_taken_in_any_case_where_rsl_rl_does():
+    typed(**{"actor.activation": "ELU", "algorithm.optimizer": "AdamW"})
+
+
+def test_a_class_of_the_users_own_takes_any_word():
+    for mine in ("my.models:Mine", "rsl_rl_of_ours.models.Mine"):
+        found = choices(with_others(**{"actor.class_name": mine}))
+        assert not [key for key in found if key in ("actor.activation", "actor.class_name")]
+        assert "critic.activation" in found
+
+
 def test_options_of_any_shape_are_read():
     for odd in (
         {},
-        {"actor": {"class_name": [1], 2: {}}},
+        {"actor": None, "algorithm": []},
+        {"actor": {"class_name": [1], 2: {}}, "policy": "x"},
         {"actor": {"class_name": "CNNModel", "cnn_cfg": {1: {}}, "distribution_cfg": {1: 1}}},
-        {"policy": "x", "algorithm": []},
-        {"policy": [1]},
+        {"policy": [1], "algorithm": []},
     ):
         keys(odd)
+        choices(odd)
 
 
 LEGGED = """

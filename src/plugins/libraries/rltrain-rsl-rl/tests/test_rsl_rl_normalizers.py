@@ -7,11 +7,10 @@ import copy
 import pytest
 import torch
 from rsl_rl.modules import EmpiricalNormalization
-from rsl_rl_stubs import pools
 from torch import nn
 
 from rltrain.run.group import SingleProcess
-from rltrain.testing import Deadlock, FakeWorld
+from rltrain.testing import FakeWorld
 from rltrain_rsl_rl.run.normalizers import NormalizerPool, PooledNormalization
 
 
@@ -60,23 +59,6 @@ def test_ranks_learn_what_one_rank_learns_from_all_data():
             torch.testing.assert_close(state[name], value, rtol=1e-5, atol=1e-6)
 
 
-@pools
-def test_native_ranks_learn_the_same():
-    """Not a fault: rsl_rl's own pooling is exact; it only costs three collectives."""
-
-    def on_rank(group):
-        stock = EmpiricalNormalization(3)
-        for batch in batches():
-            stock.update(batch.chunk(group.world_size)[group.rank])
-        return stock.state_dict()
-
-    world = FakeWorld(2, torch=True)
-    for state in world.run(on_rank):
-        for name, value in learned(batches()).items():
-            torch.testing.assert_close(state[name], value, rtol=1e-5, atol=1e-6)
-    assert len(world.trace) == 3 * len(batches())
-
-
 def test_all_normalizers_of_an_update_share_one_collective():
     def on_rank(group):
         models = Model(3), Model(2)
@@ -89,29 +71,6 @@ def test_all_normalizers_of_an_update_share_one_collective():
     world = FakeWorld(2)
     world.run(on_rank)
     assert [item.op for item in world.trace] == ["all_reduce(sum)"]
-
-
-@pools
-def test_a_native_run_of_one_process_waits_inside_another_group():
-    def on_rank(group):
-        if group.rank == 0:
-            EmpiricalNormalization(3).update(torch.ones(4, 3))
-
-    with pytest.raises(Deadlock):
-        FakeWorld(2, torch=True).run(on_rank)
-
-
-def test_an_adapted_run_of_one_process_does_not():
-    def on_rank(group):
-        if group.rank == 0:
-            model = Model()
-            pool = pooled(SingleProcess("cpu"), model)
-            model.obs_normalizer.update(torch.ones(4, 3))
-            pool.pool()
-            return int(model.obs_normalizer.count)
-        return None
-
-    assert FakeWorld(2, torch=True).run(on_rank) == [4, None]
 
 
 @pytest.mark.parametrize(("until", "seen"), [(7, 8), (8, 8), (9, 16), (16, 16)])

@@ -1,9 +1,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
@@ -11,7 +8,6 @@ from rsl_rl_stubs import small_agent
 
 from rltrain.errors import UsageError
 from rltrain.options import get_dotted, set_dotted
-from rltrain.specs import load_object
 from rltrain.testing import make_config
 from rltrain.types import ArrayInfo, Iteration, TaskInfo
 from rltrain_rsl_rl.declare.options import (
@@ -23,25 +19,6 @@ from rltrain_rsl_rl.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
 POINT = TaskInfo("Point-v0", "continuous")
-
-
-def test_the_plugin_is_light():
-    code = (
-        "import sys, rltrain_rsl_rl.plugin as plugin; from rltrain.types import TaskInfo; "
-        "[spec] = plugin.rltrain_provides(); "
-        "spec.default_agent(TaskInfo('x', 'continuous'), 'ppo'); "
-        "print(sorted({'torch', 'rsl_rl', 'tensordict', 'jax', 'gymnasium'} & set(sys.modules)))"
-    )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    output = subprocess.check_output(
-        [sys.executable, "-c", code], text=True, timeout=60, env=environment
-    )
-    assert output.strip() == "[]"
-
-
-def test_what_the_spec_names_exists():
-    assert load_object(SPEC.factory)
-    assert load_object(SPEC.checkpoint.read)
 
 
 @pytest.mark.parametrize(
@@ -68,15 +45,26 @@ def test_defaults_are_complete(file):
     assert override_agent(agent, {}, SPEC, str(file), agent) == []
 
 
-@pytest.mark.parametrize(
-    "other",
-    [
-        {"params": {"algo": {"name": "a2c_continuous"}, "config": {}}},
-        {"models": {}, "agent": {"class": "PPO"}, "trainer": {}},
-    ],
-)
-def test_files_of_other_libraries_lack_a_required_key(other):
-    assert any(get_dotted(other, key, None) is None for key in SPEC.schema.required)
+SIGHT = {"policy": ArrayInfo((8, 8, 3), "uint8"), "critic": ArrayInfo((4,))}
+ASYMMETRIC = {"policy": ArrayInfo((3,)), "critic": ArrayInfo((6,))}
+SEEING = {"obs_groups": {}} | {
+    f"{model}.{key}": value
+    for model in ("actor", "critic")
+    for key, value in {
+        "class_name": "CNNModel",
+        "cnn_cfg": {"output_channels": [4], "kernel_size": 3},
+        "obs_normalization": False,
+    }.items()
+}
+VECTORS = {**SEEING, "critic.class_name": "MLPModel"}
+BOTH = {"obs_groups.critic": ["policy", "critic"]}
+SHARED = {"algorithm.share_cnn_encoders": True}
+MIRRORED = {"algorithm.symmetry_cfg": {"use_mirror_loss": True}}
+RECURRENT = {"actor.class_name": "RNNModel", "critic.class_name": "RNNModel"}
+RANKS = {"distributed": True}
+TAUGHT = {"algorithm": "distillation", "checkpoint": "teacher.pt"}
+BATCH = ({"norm": "batch"}, {"camera": {"norm": ["layer", "batch"]}})
+ANOTHER = "the options of another algorithm"
 
 
 def refused(agent, task=POINT, **config) -> list[str]:
@@ -84,9 +72,51 @@ def refused(agent, task=POINT, **config) -> list[str]:
     return [refusal.name for refusal in SPEC.refuses if refusal.applies(resolved, task)]
 
 
-@pytest.mark.parametrize("ranks", [{}, {"distributed": True}])
-def test_the_defaults_are_not_refused(ranks):
-    assert refused(small_agent(), **ranks) == []
+@pytest.mark.parametrize(
+    ("changes", "seen", "config", "name"),
+    [
+        ({}, None, {}, None),
+        ({}, None, RANKS, None),
+        ({"algorithm.class_name": "my_code:MyPPO"}, None, {}, "an algorithm of one's own"),
+        ({}, None, {"algorithm": "distillation"}, ANOTHER),
+        ({"actor": None}, None, {}, "options without the algorithm's models"),
+        *(({"critic.cnn_cfg": cnn}, None, {}, None) for cnn in BATCH),
+        *(({"critic.cnn_cfg": cnn}, None, {**RANKS, "nproc_per_node": 1}, None) for cnn in BATCH),
+        *(
+            ({"critic.cnn_cfg": cnn}, None, RANKS, "batch normalization on several ranks")
+            for cnn in BATCH
+        ),
+        (VECTORS, SIGHT, {}, None),
+        # Only the environments will tell.
+        ({**SEEING, "actor.class_name": "MLPModel"}, None, {}, None),
+        ({**SEEING, **BOTH}, SIGHT, {}, None),
+        ({**VECTORS, **BOTH}, SIGHT, {}, "images for a model of vectors"),
+        ({**VECTORS, **SHARED}, SIGHT, {}, "share_cnn_encoders without encoders"),
+        ({**SEEING, **SHARED, "obs_groups.critic": ["policy"]}, SIGHT, {}, None),
+        (
+            {**VECTORS, "algorithm.rnd_cfg": {"weight": 0.1}},
+            *(SIGHT, {}, "random network distillation of images"),
+        ),
+        ({**VECTORS, **MIRRORED}, SIGHT, {}, None),
+        ({**MIRRORED, **RECURRENT}, None, {}, "symmetry with recurrent models"),
+        (
+            {**SEEING, "critic.class_name": "RNNModel"},
+            *(None, {}, "CNNModel with a recurrent model"),
+        ),
+        # Groups that the task has.
+        *(
+            ({"obs_groups": groups}, ASYMMETRIC, {}, None)
+            for groups in (None, {}, {"critic": ["critic"]}, {"actor": ["actor"]})
+        ),
+        ({"obs_groups": {"critic": ["policy", "height"]}}, None, {}, None),
+    ],
+)
+def test_combinations_that_cannot_be_trained_are_refused(changes, seen, config, name):
+    agent = small_agent()
+    for key, value in copy.deepcopy(changes).items():
+        set_dotted(agent, key, value)
+    task = TaskInfo("any", "continuous", observations=seen)
+    assert refused(agent, task, **config) == ([name] if name else [])
 
 
 @pytest.mark.parametrize("action", ["discrete", "multi_discrete"])
@@ -94,41 +124,28 @@ def test_discrete_tasks_are_refused(action):
     assert refused(small_agent(), TaskInfo("Point-v0", action)) == ["discrete actions"]
 
 
-def distillation(**config) -> list[str]:
+def test_groups_that_the_task_lacks_are_refused():
+    agent = {**small_agent(), "obs_groups": {"critic": ["policy", "height"]}}
+    message = r"critic=\['policy', 'height'\]: must name .* of the task, which are critic, policy\."
+    with pytest.raises(UsageError, match=message):
+        refused(agent, TaskInfo("any", "continuous", observations=ASYMMETRIC))
+
+
+@pytest.mark.parametrize(
+    ("changes", "config", "name"),
+    [
+        ({}, RANKS, None),
+        ({}, {"checkpoint": None}, "distillation without a teacher"),
+        ({"student.distribution_cfg": None}, {}, "options without the algorithm's models"),
+        ({}, {"algorithm": "ppo"}, ANOTHER),
+    ],
+)
+def test_what_is_refused_of_distillation(changes, config, name):
     agent = SPEC.default_agent(POINT, "distillation")
-    return refused(agent, **{"algorithm": "distillation", "checkpoint": "teacher.pt", **config})
-
-
-def test_distillation_is_not_refused():
-    assert distillation(distributed=True) == []
-
-
-def test_distillation_without_a_teacher_is_refused():
-    assert distillation(checkpoint=None) == ["distillation without a teacher"]
-
-
-def test_a_student_whose_actions_have_no_distribution_is_refused():
-    agent = SPEC.default_agent(POINT, "distillation")
-    agent["student"]["distribution_cfg"] = None
-    names = refused(agent, algorithm="distillation", checkpoint="teacher.pt")
-    assert names == ["options without the algorithm's models"]
-
-
-def test_the_teacher_is_the_actor_of_ppos_defaults():
-    task = TaskInfo("rltrain/CartPoleContinuous-v1", "continuous")
-    agent = SPEC.default_agent(task, "distillation")
-    assert agent["teacher"] == SPEC.default_agent(task, "ppo")["actor"]
-
-
-def test_options_of_another_algorithm_are_refused():
-    assert refused(small_agent(), algorithm="distillation") == ["the options of another algorithm"]
-    assert distillation(algorithm="ppo") == ["the options of another algorithm"]
-
-
-def test_a_custom_algorithm_is_refused():
-    agent = small_agent()
-    agent["algorithm"]["class_name"] = "my_code:MyPPO"
-    assert refused(agent) == ["an algorithm of one's own"]
+    assert agent["teacher"] == SPEC.default_agent(POINT, "ppo")["actor"]
+    for key, value in changes.items():
+        set_dotted(agent, key, value)
+    assert refused(agent, **TAUGHT | config) == ([name] if name else [])
 
 
 @pytest.mark.parametrize("name", ["own_nets:Wide", "own_nets.inner.Wide"])
@@ -139,54 +156,6 @@ def test_the_module_of_a_model_must_be_found(monkeypatch, tmp_path, name):
     (tmp_path / "own_nets.py").write_text("raise SystemExit('is not imported before ranks start')")
     monkeypatch.syspath_prepend(tmp_path)
     assert refused(agent) == []
-
-
-@pytest.mark.parametrize("cnn", [{"norm": "batch"}, {"camera": {"norm": ["layer", "batch"]}}])
-def test_batch_normalization_is_refused_on_several_ranks(cnn):
-    agent = small_agent()
-    agent["critic"]["cnn_cfg"] = cnn
-    assert refused(agent) == []
-    assert refused(agent, distributed=True, nproc_per_node=1) == []
-    assert refused(agent, distributed=True) == ["batch normalization on several ranks"]
-
-
-SIGHT = {"policy": ArrayInfo((8, 8, 3), "uint8"), "critic": ArrayInfo((4,))}
-CNN = {"class_name": "CNNModel", "cnn_cfg": {"output_channels": [4], "kernel_size": 3}}
-
-
-def seeing(task=SIGHT, **options):
-    """Return the refusals of an actor and a critic with a CNN, changed by dotted options."""
-    agent = small_agent()
-    agent["obs_groups"] = {}
-    for model in ("actor", "critic"):
-        agent[model] |= {**CNN, "obs_normalization": False}
-    for key, value in options.items():
-        set_dotted(agent, key.replace("__", "."), value)
-    return refused(agent, TaskInfo("any", "continuous", observations=task))
-
-
-def test_models_that_cannot_read_their_observations_are_refused():
-    vectors = {"critic__class_name": "MLPModel"}
-    assert seeing(**vectors) == []
-    assert seeing(None, actor__class_name="MLPModel") == [], "only the environments will tell"
-    both = {"obs_groups__critic": ["policy", "critic"]}
-    assert seeing(**both) == []
-    assert seeing(**both, **vectors) == ["images for a model of vectors"]
-
-
-def test_shared_encoders_symmetry_and_rnd_need_suitable_models():
-    vectors = {"critic__class_name": "MLPModel"}
-    shared = {"algorithm__share_cnn_encoders": True}
-    assert seeing(**vectors, **shared) == ["share_cnn_encoders without encoders"]
-    assert seeing(**shared, obs_groups__critic=["policy"]) == []
-    assert seeing(**vectors, algorithm__rnd_cfg={"weight": 0.1}) == [
-        "random network distillation of images"
-    ]
-    mirrored = {"algorithm__symmetry_cfg": {"use_mirror_loss": True}}
-    assert seeing(**vectors, **mirrored) == []
-    recurrent = {"actor__class_name": "RNNModel", "critic__class_name": "RNNModel"}
-    assert seeing(None, **mirrored, **recurrent) == ["symmetry with recurrent models"]
-    assert seeing(None, critic__class_name="RNNModel") == ["CNNModel with a recurrent model"]
 
 
 def test_options_of_a_replaced_class_are_omitted():
@@ -207,55 +176,41 @@ def test_what_mjlab_leaves_unset_is_left_out_for_models_of_its_own_too():
     assert without_options_of_other_classes({"actor": mjlabs | unset})["actor"] == mjlabs
 
 
-def test_files_of_older_versions_are_refused():
-    agent = copy.deepcopy(small_agent())
-    agent["policy"] = agent.pop("actor")
-    assert refused(agent) == ["options without the algorithm's models"]
-
-
 def test_the_plan_knows_what_an_iteration_is():
     config = make_config(library="rsl_rl", agent=small_agent(), num_envs=4)
     assert SPEC.iteration(config) == Iteration(steps=8, iterations=3, mini_batches=2)
     assert SPEC.iteration(replace(config, max_iterations=7)).iterations == 7
-
-
-def test_mini_batches_that_do_not_divide_the_batch_are_refused():
-    agent = small_agent()
-    agent["algorithm"]["num_mini_batches"] = 3
-    SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=3))
-    with pytest.raises(UsageError, match=r"4 environments x 8 steps = 32 rows: 32 / 3 leaves 2"):
-        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=4))
-
-
-def test_a_recurrent_mini_batch_has_more_than_one_environment():
-    agent = small_agent()
-    agent["critic"]["class_name"] = "RNNModel"
-    with pytest.raises(UsageError, match=r"num_mini_batches=2: .* would have one environment"):
-        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=2))
-
-
-def test_recurrent_mini_batches_divide_the_environments():
-    agent = small_agent()
-    agent["actor"]["class_name"] = "rsl_rl.models:RNNModel"
-    SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=4))
-    with pytest.raises(UsageError, match=r"num_mini_batches=2: .* 5 environments, whose whole"):
-        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=5))
-
-
-def test_a_number_of_steps_is_needed():
-    agent = {**small_agent(), "num_steps_per_env": "many"}
-    with pytest.raises(UsageError, match=r"agent\.num_steps_per_env='many'"):
-        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=4))
-
-
-def test_distillation_has_no_mini_batches():
-    agent = SPEC.default_agent(POINT, "distillation")
-    config = make_config(library="rsl_rl", agent=agent, num_envs=3)
+    distils = SPEC.default_agent(POINT, "distillation")
+    config = make_config(library="rsl_rl", agent=distils, num_envs=3)
     assert SPEC.iteration(config) == Iteration(steps=32, iterations=100)
 
 
-def test_reasons_are_sentences():
-    assert all(item.reason.endswith(".") and item.instead.endswith(".") for item in SPEC.refuses)
+@pytest.mark.parametrize(
+    ("changes", "fits", "fails", "message"),
+    [
+        (
+            {"algorithm.num_mini_batches": 3},
+            *(3, 4, r"4 environments x 8 steps = 32 rows: 32 / 3 leaves 2"),
+        ),
+        (
+            {"critic.class_name": "RNNModel"},
+            *(4, 2, r"num_mini_batches=2: .* would have one environment"),
+        ),
+        (
+            {"actor.class_name": "rsl_rl.models:RNNModel"},
+            *(4, 5, r"num_mini_batches=2: .* 5 environments, whose whole"),
+        ),
+        ({"num_steps_per_env": "many"}, None, 4, r"agent\.num_steps_per_env='many'"),
+    ],
+)
+def test_mini_batches_that_do_not_divide_the_batch_are_refused(changes, fits, fails, message):
+    agent = small_agent()
+    for key, value in changes.items():
+        set_dotted(agent, key, value)
+    if fits:
+        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=fits))
+    with pytest.raises(UsageError, match=message):
+        SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=fails))
 
 
 @pytest.mark.parametrize(
@@ -273,9 +228,6 @@ def test_groups_of_other_names_are_those_of_the_task(available, given, found):
     assert options["obs_groups"] == {"actor": [found], "critic": ["policy", found]}
 
 
-ASYMMETRIC = {"policy": ArrayInfo((3,)), "critic": ArrayInfo((6,))}
-
-
 def test_a_critic_reads_the_tasks_group_for_critics():
     task = TaskInfo("any", "continuous", observations=ASYMMETRIC)
     groups = SPEC.default_agent(task, "ppo")["obs_groups"]
@@ -283,17 +235,3 @@ def test_a_critic_reads_the_tasks_group_for_critics():
     taught = replace(task, observations={**ASYMMETRIC, "teacher": ArrayInfo((9,))})
     groups = SPEC.default_agent(taught, "distillation")["obs_groups"]
     assert groups == {"student": ["policy"], "teacher": ["teacher"]}
-
-
-@pytest.mark.parametrize("groups", [None, {}, {"critic": ["critic"]}, {"actor": ["actor"]}])
-def test_groups_that_the_task_has_are_fine(groups):
-    agent = {**small_agent(), "obs_groups": groups}
-    assert refused(agent, TaskInfo("any", "continuous", observations=ASYMMETRIC)) == []
-
-
-def test_groups_that_the_task_lacks_are_refused():
-    agent = {**small_agent(), "obs_groups": {"critic": ["policy", "height"]}}
-    message = r"critic=\['policy', 'height'\]: must name .* of the task, which are critic, policy\."
-    with pytest.raises(UsageError, match=message):
-        refused(agent, TaskInfo("any", "continuous", observations=ASYMMETRIC))
-    assert refused(agent, TaskInfo("any", "continuous")) == []

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from gymnasium.spaces import Box
 from rsl_rl.runners import OnPolicyRunner
 from rsl_rl_stubs import CURIOUS, LocalSession, PointEnv, recurrent, small_agent
 
@@ -14,7 +13,6 @@ from rltrain import hookimpl
 from rltrain.errors import UsageError
 from rltrain.records import Scalars
 from rltrain.testing import FakeWorld, differing
-from rltrain.types import World
 from rltrain_rsl_rl.run.env import RslRlEnv
 from rltrain_rsl_rl.run.library import RslRlLibrary
 from rltrain_rsl_rl.run.rollouts import standardize_over_ranks
@@ -76,13 +74,6 @@ def test_only_checkpoints_are_written_and_each_once(tmp_path):
     assert files == ["model_0.pt", "model_2.pt"]
 
 
-def test_a_rank_that_is_not_the_root_writes_nothing(tmp_path):
-    session = LocalSession(tmp_path, world=World(rank=1, local_rank=1))
-    train(session)
-    assert list(session.iterations()) == [1, 2, 3]
-    assert not list(tmp_path.iterdir())
-
-
 def test_rsl_rls_own_runner_loads_the_checkpoint(tmp_path):
     session = LocalSession(tmp_path)
     train(session)
@@ -94,36 +85,6 @@ def test_rsl_rls_own_runner_loads_the_checkpoint(tmp_path):
     assert all(torch.equal(loaded[name], trained[name]) for name in trained)
 
 
-def test_a_resumed_run_continues_the_iteration_count(tmp_path):
-    train(LocalSession(tmp_path / "first"))
-    checkpoint = tmp_path / "first/checkpoints/model_2.pt"
-    session = LocalSession(tmp_path / "second", checkpoint=checkpoint, max_iterations=5)
-    train(session)
-    scalars = [item for item in session.records if isinstance(item, Scalars)]
-    assert [(item.iteration, item.iterations) for item in scalars] == [(4, 5), (5, 5)]
-    assert session.saved()[-1] == ("model_4.pt", 5)
-
-
-def test_a_resumed_run_has_models_learning_rate_and_normalizer(tmp_path, monkeypatch):
-    train(LocalSession(tmp_path / "first", small_agent(learning_rate=0.0123, schedule="fixed")))
-    path = tmp_path / "first/checkpoints/model_2.pt"
-    session = LocalSession(tmp_path / "second", checkpoint=path, max_iterations=4)
-    learned = {}
-
-    def learn(made, *_):
-        learned.update(state=made.alg.save(), learning_rate=made.alg.learning_rate)
-
-    monkeypatch.setattr(OnPolicyRunner, "learn", learn)
-    train(session)
-    saved = torch.load(path, weights_only=False)
-    for name in ("actor_state_dict", "critic_state_dict"):
-        assert all(
-            torch.equal(learned["state"][name][key], saved[name][key]) for key in saved[name]
-        )
-    assert saved["actor_state_dict"]["obs_normalizer.count"] > 0
-    assert learned["learning_rate"] == 0.0123
-
-
 @pytest.mark.parametrize("content", [{"model": 1}, None])
 def test_a_checkpoint_that_does_not_fit_is_a_usage_error(tmp_path, content):
     path = tmp_path / "wrong.pt"
@@ -131,33 +92,6 @@ def test_a_checkpoint_that_does_not_fit_is_a_usage_error(tmp_path, content):
     reason = "does not fit this run" if content is not None else "it cannot be read"
     with pytest.raises(UsageError, match=rf"wrong\.pt: {reason}"):
         train(LocalSession(tmp_path, checkpoint=path))
-
-
-def test_an_early_stop_saves_what_was_learned(tmp_path):
-    session = LocalSession(tmp_path, stop_at=2, max_iterations=50)
-    train(session)
-    assert list(session.iterations()) == [1, 2]
-    assert session.saved() == [("model_0.pt", 1), ("model_1.pt", 2)]
-
-
-@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
-def test_parameters_that_actor_and_critic_share_are_synchronized_once(tmp_path):
-    class ImageEnv(PointEnv):
-        def __init__(self):
-            super().__init__()
-            self.single_observation_space = Box(-10, 10, (8, 8, 1))
-
-        def _observe(self):
-            return self.position.reshape(-1, 1, 1, 1).expand(-1, 8, 8, 1)
-
-    agent = small_agent(share_cnn_encoders=True)
-    cnn = {"output_channels": [2], "kernel_size": [3]}
-    for model in ("actor", "critic"):
-        agent[model].update(class_name="CNNModel", cnn_cfg=cnn, obs_normalization=False)
-    session = LocalSession(tmp_path, agent, ImageEnv(), max_iterations=1)
-    train(session)
-    each = [p for model in session.models.values() for p in model.parameters()]
-    assert len({id(p) for p in session.parameters}) == len(session.parameters) < len(each)
 
 
 # Ranks of a fake world
