@@ -20,25 +20,25 @@ def sent(space: Box, outputs: list[float], **options) -> list[float]:
     return inner.actions[0].reshape(-1).tolist()
 
 
-def test_outputs_are_mapped_onto_finite_bounds():
-    space = Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32))
-    assert sent(space, [0.0, 0.0]) == [0.0, 5.0]
-    assert sent(space, [0.5, -1.0]) == [1.0, 0.0]
-    assert sent(space, [7.0, -7.0]) == [2.0, 0.0]
+FINITE = Box(np.array([-2.0, 0.0], np.float32), np.array([2.0, 10.0], np.float32))
+HALF = Box(np.array([-np.inf, 0.0], np.float32), np.array([np.inf, np.inf], np.float32))
 
 
-def test_outputs_are_not_scaled_if_a_bound_is_infinite():
-    space = Box(np.array([-np.inf, 0.0], np.float32), np.array([np.inf, np.inf], np.float32))
-    assert sent(space, [7.0, 3.0]) == [7.0, 3.0]
-    assert sent(space, [-7.0, -3.0]) == [-7.0, 0.0]
-
-
-def test_clip_actions_means_the_same_as_in_user_files():
-    assert sent(Box(-np.inf, np.inf, (2,)), [7.0, -7.0], clip_actions=2.0) == [2.0, -2.0]
-
-
-def test_actions_have_the_shape_of_the_space():
-    assert sent(Box(-1, 1, (2, 1)), [0.5, -0.5]) == [0.5, -0.5]
+@pytest.mark.parametrize(
+    ("space", "options", "outputs", "actions"),
+    [
+        (FINITE, {}, [0.0, 0.0], [0.0, 5.0]),
+        (FINITE, {}, [0.5, -1.0], [1.0, 0.0]),
+        (FINITE, {}, [7.0, -7.0], [2.0, 0.0]),
+        # They are not scaled if a bound is infinite.
+        (HALF, {}, [7.0, 3.0], [7.0, 3.0]),
+        (HALF, {}, [-7.0, -3.0], [-7.0, 0.0]),
+        (Box(-np.inf, np.inf, (2,)), {"clip_actions": 2.0}, [7.0, -7.0], [2.0, -2.0]),
+        (Box(-1, 1, (2, 1)), {}, [0.5, -0.5], [0.5, -0.5]),
+    ],
+)
+def test_outputs_are_mapped_onto_finite_bounds(space, options, outputs, actions):
+    assert sent(space, outputs, **options) == actions
 
 
 class Scripted(PointEnv):
@@ -65,26 +65,6 @@ def test_time_outs_are_truncations_without_termination():
     assert "log" not in extras
     assert observations["policy"].shape == (4, 2)
     assert env.get_observations() is observations
-
-
-def test_lengths_are_read_and_set_on_the_environment_that_offers_them(tmp_path):
-    class Offering(PointEnv):
-        max_episode_length = 10
-
-        @property
-        def episode_length_buf(self):
-            return self.steps
-
-        @episode_length_buf.setter
-        def episode_length_buf(self, lengths):
-            self.was_set = True
-            self.steps = lengths
-
-    inner = Offering()
-    agent = small_agent()
-    agent["init_at_random_ep_len"] = True
-    RslRlLibrary().rltrain_train(LocalSession(tmp_path, agent, inner, max_iterations=1))
-    assert inner.was_set
 
 
 def test_random_lengths_need_an_environment_that_offers_them(tmp_path):

@@ -50,19 +50,24 @@ def test_one_policy_becomes_two_models():
     assert given == before
 
 
-def test_run_level_normalization_applies_to_both_models():
-    bare = {name: value for name, value in POLICY.items() if "normal" not in name}
-    made = upgrade_options({"policy": bare, "empirical_normalization": True})
-    assert made["actor"]["obs_normalization"] is made["critic"]["obs_normalization"] is True
+RNN = {"rnn_type": "lstm", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
+BARE = {name: value for name, value in POLICY.items() if "normal" not in name}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"policy": BARE, "empirical_normalization": True}, {"obs_normalization": True}),
+        (
+            {"policy": POLICY | {"class_name": "ActorCriticRecurrent"} | RNN},
+            {"class_name": "RNNModel", **RNN},
+        ),
+    ],
+)
+def test_what_is_said_of_both_models(given, found):
+    made = upgrade_options(given)
+    assert all(found.items() <= made[model].items() for model in ("actor", "critic"))
     assert "empirical_normalization" not in made
-
-
-def test_recurrent_policies():
-    rnn = {"rnn_type": "lstm", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
-    made = upgrade_options({"policy": POLICY | {"class_name": "ActorCriticRecurrent"} | rnn})
-    for model in ("actor", "critic"):
-        assert made[model]["class_name"] == "RNNModel"
-        assert rnn.items() <= made[model].items()
 
 
 def test_a_policy_that_is_distilled_becomes_a_student_and_its_teacher():
@@ -101,14 +106,17 @@ def test_models_that_say_whether_they_are_stochastic():
     assert kind == "HeteroscedasticGaussianDistribution"
 
 
-def test_options_of_version_5_are_unchanged():
-    given = {"actor": ACTOR, "critic": CRITIC, "obs_groups": {"actor": ["policy"]}}
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"actor": ACTOR, "critic": CRITIC, "obs_groups": {"actor": ["policy"]}},
+        {"policy": {**POLICY, "class_name": "MyActorCritic"}},
+        {"policy": ACTOR},
+        {"policy": "mine"},
+    ],
+)
+def test_options_of_version_5_and_what_cannot_be_split_are_unchanged(given):
     assert upgrade_options(given) == given
-
-
-def test_policies_that_cannot_be_split():
-    for given in ({**POLICY, "class_name": "MyActorCritic"}, ACTOR, "mine"):
-        assert upgrade_options({"policy": given}) == {"policy": given}
 
 
 NEWER = {

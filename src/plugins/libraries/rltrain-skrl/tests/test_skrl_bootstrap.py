@@ -24,18 +24,6 @@ def in_child(code: str, **environment: str) -> str:
     return result.stdout.strip()
 
 
-def test_the_plugin_module_imports_neither_torch_nor_skrl():
-    code = """
-import sys
-import rltrain_skrl.plugin as plugin
-from rltrain.types import TaskInfo
-(spec,) = plugin.rltrain_provides()
-spec.default_agent(TaskInfo("Pendulum-v1", "continuous"), "ppo")
-print(sorted({"torch", "skrl", "jax", "gymnasium"} & set(sys.modules)))
-"""
-    assert in_child(code) == "[]"
-
-
 def modules_of(*folders):
     """Return the code that imports the modules of folders, and prints how many there are."""
     return f"""

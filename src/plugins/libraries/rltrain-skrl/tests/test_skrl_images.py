@@ -42,11 +42,8 @@ def trained(env, options):
     return runner
 
 
-@pytest.mark.parametrize("algorithm", ["ppo", "rpo", "a2c"])
-def test_the_defaults_keep_bytes_and_read_floats(algorithm):
-    options = default_agent(TaskInfo("any", "continuous", 64, observations=SIGHT), algorithm)
-    options["agent"] |= {"rollouts": 4, "mini_batches": 2}
-    runner = trained(Pictured(8), options)
+def test_the_defaults_keep_bytes_and_read_floats():
+    runner = trained(Pictured(8), agent())
     memory = runner.agent.memory
     assert memory.tensors["observations"].dtype == torch.uint8
     assert memory.tensors["observations"].shape == (4, 8, 6 * 8 * 3)

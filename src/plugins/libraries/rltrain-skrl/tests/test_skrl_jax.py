@@ -182,21 +182,12 @@ def trees(path):
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("algorithm", "agent"),
-    [
-        ("ppo", {"agent.learning_rate_scheduler": "KLAdaptiveLR"}),
-        *(
-            pytest.param(name, {"+memory.save_replay_buffer": True, **more}, marks=pytest.mark.slow)
-            for name, more in (
-                ("sac", {}),
-                ("td3", {}),
-                # By default exploration depends on the length of the whole run.
-                ("ddqn", {"agent.exploration_scheduler": 0.5}),
-            )
-        ),
-    ],
+    # By default exploration depends on the length of the whole run.
+    [("sac", {}), ("td3", {}), ("ddqn", {"agent.exploration_scheduler": 0.5})],
 )
 def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
-    agent = {**agent, "agent.experiment.checkpoint_interval": 0}
+    agent = {**agent, "+memory.save_replay_buffer": True}
+    agent["agent.experiment.checkpoint_interval"] = 0
     whole = train(train_ranks, 4, algorithm=algorithm, agent=agent)
     first = train(train_ranks, 2, algorithm=algorithm, agent=agent)
     path = first[0].result.checkpoint
@@ -237,12 +228,6 @@ def test_a_checkpoint_of_another_framework_is_reported(train_ranks, tmp_path, na
         path.write_bytes(pickle.dumps({"policy": b"", "optimizer": b""}, protocol=4))
     with pytest.raises(UsageError, match=message):
         train(train_ranks, ranks=1, checkpoint=str(path))
-
-
-def test_torch_only_options_are_refused(train_ranks):
-    agent = {"models.policy.class": "MultivariateGaussianMixin"}
-    with pytest.raises(UsageError, match="for torch only"):
-        train(train_ranks, agent=agent)
 
 
 @pytest.mark.slow

@@ -16,7 +16,6 @@ from rltrain.options import set_dotted
 from rltrain.types import World
 from rltrain_skrl.run import bootstrap
 from rltrain_skrl.run.library import SkrlLibrary
-from rltrain_skrl.run.torch.algorithms import SessionPPO
 from rltrain_skrl.run.torch.runner import SessionRunner
 
 skrl = bootstrap.import_skrl()
@@ -91,38 +90,6 @@ def test_checkpoints_are_saved_at_the_interval_and_at_the_end():
     set_dotted(agent, "agent.experiment.checkpoint_interval", "auto")
     session = train(FakeSession(Corridor(8), agent, max_iterations=20))
     assert [iteration for _, iteration in session.saved] == list(range(2, 21, 2))
-
-
-def test_an_early_stop_ends_training_and_saves():
-    agent = small_agent()
-    set_dotted(agent, "agent.experiment.checkpoint_interval", 0)
-    session = train(FakeSession(Corridor(8), agent, max_iterations=9, stop_at=2))
-    assert len(session.records) == 2
-    assert session.saved == [("agent_8.pt", 2)]
-    assert session.env.episodes.steps == 2 * 4 * 8
-
-
-def test_a_checkpoint_loads_in_stock_skrl():
-    from skrl.utils.runner.torch import Runner
-
-    from rltrain_skrl.run.runner import runner_options
-    from rltrain_skrl.run.torch.env import SkrlEnv
-
-    session = train(FakeSession(Corridor(8), small_agent(), max_iterations=2))
-    options = runner_options(session)
-    assert options["trainer"]["timesteps"] == 2 * 4
-    stock = Runner(SkrlEnv(Corridor(8), "cpu", "episode"), options)
-    assert not isinstance(stock.agent, SessionPPO)
-    stock.agent.load(str(saved(session)[-1]))
-    for role in ("policy", "value"):
-        for mine, theirs in zip(
-            session.wrapped[role].parameters(), stock.agent.models[role].parameters(), strict=True
-        ):
-            assert torch.equal(mine, theirs)
-    scaler = stock.agent.checkpoint_modules["observation_preprocessor"]
-    assert torch.equal(
-        scaler.running_mean, session.wrapped["observation_preprocessor"].running_mean
-    )
 
 
 @pytest.mark.parametrize(
