@@ -36,40 +36,6 @@ IN_ORDER = [
         a2c_common.A2CBase.trancate_gradients_and_step,
         *("if self.multi_gpu:", "clip_grad_norm_", "self.scaler.step"),
     ),
-    (
-        CENTRAL.calc_gradients,
-        *("loss.backward()", "if self.truncate_grads:", "clip_grad_norm_", "optimizer.step()"),
-    ),
-    (
-        SAC.update_critic,
-        *("critic_loss.backward()", "if self.critic_grad_clip > 0:", "clip_grad_norm_"),
-        "self.critic_optimizer.step()",
-    ),
-    # Normalizers are updated in every mini-batch: set_train reverts the end of a mini-epoch.
-    *((a.train_actor_critic, "self.set_train()", "self.calc_gradients(") for a in AGENTS),
-    *((agent.set_train, "self.model.train()") for agent in AGENTS),
-    (CENTRAL.train_critic, "self.train()"),
-    # An update normalizes values, then returns, then advantages, and then trains.
-    *(
-        (
-            base.prepare_dataset,
-            *("advantages = returns - values", "values = self.value_mean_std(values)"),
-            *("returns = self.value_mean_std(returns)", "self.value_mean_std.eval()"),
-            *("torch.sum(advantages, axis=1)", "if self.normalize_advantage:"),
-            *("advantages.mean()", "advantages.std() + 1e-8"),
-            *("dataset_dict['advantages'] = advantages", "self.central_value_net.update_dataset("),
-        )
-        for base in BASES
-    ),
-    *(
-        (
-            base.train_epoch,
-            *("self.prepare_dataset(batch_dict)", "self.train_central_value()"),
-            "self.train_actor_critic(self.dataset[i])",
-        )
-        for base in BASES
-    ),
-    (CENTRAL.train_net, "range(self.mini_epoch)", "self.dataset[i]", "self.scheduler.update("),
     # What training clears, it clears before the first epoch; and it ends as the adapter expects.
     *(
         (
@@ -111,11 +77,6 @@ IN_ORDER = [
     (Runner.run_train, "_restore(agent, args)", "torch.compile(", "agent.train()"),
     # A loaded policy multiplies matrices as precisely.
     (Runner.__init__, "torch.set_float32_matmul_precision('high')"),
-    # Moments count rows.
-    (
-        running_mean_std.RunningMeanStd.forward,
-        *("input.var(self.axis, unbiased=False)", "input.size(0)"),
-    ),
 ]
 
 

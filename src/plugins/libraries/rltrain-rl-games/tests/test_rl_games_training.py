@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from omegaconf import OmegaConf
+from rl_games.algos_torch.running_mean_std import RunningMeanStd
 from rl_games.algos_torch.torch_ext import AverageMeter
 from rl_games.torch_runner import Runner
 from rl_games_envs import CRITIC, MLP, Changed, making
@@ -21,6 +22,7 @@ from rltrain.types import TaskInfo
 from rltrain_rl_games.plugin import rltrain_provides
 from rltrain_rl_games.run.agents import ContinuousAgent
 from rltrain_rl_games.run.metrics import PooledMeter, pool_meters
+from rltrain_rl_games.run.normalizers import PendingBatches, PooledMeanStd, pool_pending
 from rltrain_rl_games.run.sac import ReplayBuffer
 
 (SPEC,) = rltrain_provides()
@@ -59,14 +61,6 @@ def test_only_the_last_divergence_of_an_epoch_needs_a_collective(
     train_ranks(world, task=task, max_iterations=1, **agent)
     asked = [item for item in world.trace if "deferred_mean.py" in item.callers[0]]
     assert len(asked) == collectives
-
-
-def test_phases_and_losses_are_recorded(train_ranks, scalars):
-    runs = train_ranks(FakeWorld(2), observers=[scalars])
-    values = runs[0].observers[0].values[-1]
-    phases = ("time/rollout", "time/rollout (min)", "time/rollout (max)", "time/update")
-    assert {*phases, "losses/a_loss", "losses/c_loss", "info/kl", "info/last_lr"} <= set(values)
-    assert not any(name.startswith(("performance", "rewards")) for name in values)
 
 
 def test_a_rank_without_an_episode_uses_the_others_metrics(train_ranks):
@@ -347,19 +341,6 @@ def test_checkpoints_of_the_other_algorithm_are_refused(train_sac, train_ranks):
         train_ranks(FakeWorld(1), checkpoint=sac[0].result.checkpoint)
 
 
-@pytest.mark.parametrize("rows", [3, 8, 11])
-def test_a_replay_buffer_is_restored_exactly(rows):
-    buffer = filled(rows)
-    again = ReplayBuffer((2,), (1,), 8, "cpu")
-    again.set_state(buffer.get_state())
-    assert len(again) == len(buffer) == min(rows, 8)
-    assert again.idx == buffer.idx
-    torch.manual_seed(0)
-    expected = buffer.sample(4)
-    torch.manual_seed(0)
-    assert all(torch.equal(a, b) for a, b in zip(expected, again.sample(4), strict=True))
-
-
 def test_a_replay_buffer_of_another_capacity_is_ignored():
     again = ReplayBuffer((2,), (1,), 16, "cpu")
     again.set_state(filled(8).get_state())
@@ -372,3 +353,73 @@ def filled(rows):
         done = torch.zeros(1, 1, dtype=torch.bool)
         buffer.add(row.expand(1, 2), row.view(1, 1), row.view(1, 1), row.expand(1, 2) + 1, done)
     return buffer
+
+
+def pooled(shape, **settings):
+    return PooledMeanStd(torch.jit.script(RunningMeanStd(shape, **settings)))
+
+
+@pytest.mark.parametrize("shape", [(3,), (1,), (2, 4, 4)])
+def test_one_collective_gives_two_ranks_the_moments_of_all_data(shape):
+    torch.manual_seed(0)
+    steps = [1e3 + 2 * torch.randn(2, 8, *shape) for _ in range(3)]
+
+    def on_rank(group):
+        normalizer, mine = pooled(shape), [step[group.rank] for step in steps]
+        pool_pending(group, [PendingBatches(normalizer, mine, repeats=2)])
+        return normalizer, [normalizer(batch) for batch in [*mine, *mine]]
+
+    world = FakeWorld(2)
+    (first, mine), (second, theirs) = world.run(on_rank)
+    assert len(world.trace) == 1
+
+    alone = RunningMeanStd(shape)
+    for step, *outputs in zip([*steps, *steps], mine, theirs, strict=True):
+        assert torch.allclose(torch.cat(outputs), alone(step.flatten(0, 1)), atol=1e-3)
+    assert torch.allclose(first.running_mean, alone.running_mean, rtol=1e-7)
+    assert torch.allclose(first.running_var, alone.running_var, rtol=1e-4)
+    assert first.count == alone.count == 1 + 6 * 16
+    equal = zip(first.state_dict().values(), second.state_dict().values(), strict=True)
+    assert all(torch.equal(a, b) for a, b in equal)
+
+
+def test_uint8_images_are_pooled_unchanged_and_passed_as_floats_from_0_to_1():
+    images = torch.randint(0, 256, (6, 2, 2, 3), dtype=torch.uint8)
+
+    def on_rank(group):
+        normalizer = pooled((2, 2, 3))
+        pool_pending(group, [PendingBatches(normalizer, [images])])
+        normalizer(images.float() / 255)
+        return normalizer
+
+    alone = RunningMeanStd((2, 2, 3))
+    alone(images.float() / 255)
+    (normalizer,) = FakeWorld(1).run(on_rank)
+    assert torch.allclose(normalizer.running_mean, alone.running_mean, atol=1e-6)
+    assert torch.allclose(normalizer.running_var, alone.running_var, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(4, 2), (3, 2)], ids=["another batch", "another shape"])
+def test_normalizing_data_that_was_not_pooled_is_an_error(shape):
+    def on_rank(group):
+        normalizer = pooled((2,))
+        pool_pending(group, [PendingBatches(normalizer, [torch.randn(4, 2)])])
+        with pytest.raises(RuntimeError, match="not pooled"):
+            normalizer(torch.randn(shape))
+
+    FakeWorld(1).run(on_rank)
+
+
+def test_evaluation_updates_nothing_and_needs_no_pooling():
+    def on_rank(group):
+        normalizer = pooled((2,))
+        normalizer.eval()
+        before = {name: value.clone() for name, value in normalizer.state_dict().items()}
+        normalizer(torch.randn(4, 2))
+        normalizer(torch.randn(4, 2), denorm=True)
+        after = normalizer.state_dict()
+        return normalizer.training, all(torch.equal(before[name], after[name]) for name in after)
+
+    world = FakeWorld(1)
+    assert world.run(on_rank) == [(False, True)]
+    assert not world.trace

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import yaml
 from rl_games.algos_torch import model_builder
@@ -10,7 +12,6 @@ from rl_games.algos_torch.network_builder import NetworkBuilder
 
 from rltrain.errors import UsageError
 from rltrain.options import get_dotted, set_dotted
-from rltrain.options.agent import override_agent
 from rltrain.plan.resolve import make_plan
 from rltrain.types import TaskInfo
 from rltrain_rl_games.declare.choices import choices
@@ -23,14 +24,7 @@ from rltrain_rl_games.plugin import rltrain_provides
 CONTINUOUS = "params.network.space.continuous"
 
 
-def plan(**agent):
-    agent = {f"params.{key}": value for key, value in agent.items()}
-    return make_plan(
-        {"library": "rl_games", "task": "rltrain/CartPoleContinuous-v1", "agent": agent}
-    )
-
-
-def plan_file(options, tmp_path):
+def plan(tmp_path, options):
     path = tmp_path / "agent.yaml"
     path.write_text(yaml.safe_dump(options))
     given = {"library": "rl_games", "task": "rltrain/CartPoleContinuous-v1"}
@@ -39,7 +33,7 @@ def plan_file(options, tmp_path):
 
 def network(**changed):
     """Return options with a network that is changed."""
-    options = SPEC.default_agent(TaskInfo("any", "continuous"), "ppo")
+    options = copy.deepcopy(dict(SPEC.default_agent(TaskInfo("any", "continuous"), "ppo")))
     return {"params": {**options["params"], "network": options["params"]["network"] | changed}}
 
 
@@ -62,7 +56,7 @@ def test_the_words_are_those_of_the_installed_version():
 
 
 @pytest.mark.parametrize(
-    ("key", "word", "meant"),
+    ("key", "value", "meant"),
     [
         ("network.mlp.activation", "eluu", "elu"),
         ("network.mlp.initializer.name", "defalt", "default"),
@@ -70,12 +64,22 @@ def test_the_words_are_those_of_the_installed_version():
         ("network.name", "actor_critik", "actor_critic"),
         ("model.name", "continuous_a2c_logst", "continuous_a2c_logstd"),
         ("config.lr_schedule", "adaptve", "adaptive"),
+        ("config.seq_lenght", 16, "seq_length"),
+        ("config.max_epoch", 16, "max_epochs"),
+        ("network.mlp.unit", 16, "units"),
+        ("network.space.continuous.fixed_sigm", 16, "fixed_sigma"),
+        ("netwrok", 16, "network"),
     ],
 )
-def test_a_word_that_rl_games_lacks_is_refused_by_the_plan(key, word, meant):
+def test_a_word_or_a_key_that_rl_games_lacks_is_refused_by_the_plan(key, value, meant, tmp_path):
+    options = network()
+    if value == 16:
+        get_dotted(options, f"params.{key}".rpartition(".")[0]).pop(meant, None)
+    set_dotted(options, f"params.{key}", value)
     with pytest.raises(UsageError) as refused:
-        plan(**{key: word})
-    assert str(refused.value).startswith(f"agent.params.{key}={word}: rl_games 1.")
+        plan(tmp_path, options)
+    place = key if value == 16 else f"{key}={value}"
+    assert str(refused.value).startswith(f"agent.params.{place}: rl_games 1.")
     assert f"Did you mean {meant!r}?" in str(refused.value)
 
 
@@ -107,54 +111,41 @@ def test_a_name_that_nobody_registers_is_refused_by_the_plan(kind, tmp_path, mon
     make_plan({**options, "task": "rltrain/CartPoleContinuous-v1"})
 
 
-def test_what_a_file_says_to_other_programs_is_answered(tmp_path, capsys):
-    options = network(rnn={"name": "lstm", "units": 8, "layers": 1})
-    options["params"] |= {"load_checkpoint": True, "load_path": "a.pth"}
-    options["params"]["config"]["seq_len"] = 16
-    path = tmp_path / "agent.yaml"
-    path.write_text(yaml.safe_dump(options))
-    given = {"library": "rl_games", "task": "rltrain/CartPoleContinuous-v1"}
-    make_plan({**given, "agent_config": str(path)})
-    first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("rltrain: agent.params.load_checkpoint: not read here. A new run")
-    assert second.startswith("rltrain: agent.params.config.seq_len: not read here. rl_games calls")
-    options["params"]["load_checkpoint"] = False
-    options["params"]["config"]["seq_length"] = 16
-    path.write_text(yaml.safe_dump(options))
-    make_plan({**given, "agent_config": str(path)})
-    assert capsys.readouterr().err == ""
-
-
 @pytest.mark.parametrize(
-    ("key", "meant"),
+    ("config", "said"),
     [
-        ("params.config.seq_lenght", "seq_length"),
-        ("params.config.max_epoch", "max_epochs"),
-        ("params.network.mlp.unit", "units"),
-        ("params.network.space.continuous.fixed_sigm", "fixed_sigma"),
-        ("params.netwrok", "network"),
+        ({"seq_len": 16, "seq_length": 16}, []),
+        ({"seq_len": 16}, ["config.seq_len: not read here. rl_games calls"]),
+        (
+            {"expl_type": "none", "minibatch_size": 8, "minibatch_size_per_env": 8},
+            [
+                "config.expl_type, agent.params.network.my_layers: rl_games 1.",
+                "config.minibatch_size_per_env: not read here.",
+            ],
+        ),
     ],
 )
-def test_a_misspelled_key_of_a_file_is_refused_by_the_plan(key, meant, tmp_path):
+def test_what_rl_games_never_reads_is_answered(config, said, tmp_path, capsys):
+    options = network(rnn={"name": "lstm", "units": 8, "layers": 1})
+    options["params"]["config"] |= config
+    if "expl_type" in config:
+        options["params"]["network"]["my_layers"] = 3
+    plan(tmp_path, options)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == len(said)
+    for line, words in zip(lines, said, strict=True):
+        assert line.startswith(f"rltrain: agent.params.{words}")
+
+
+def test_the_checkpoint_that_a_file_names_is_not_loaded(tmp_path, capsys):
     options = network()
-    section = key.rpartition(".")[0]
-    get_dotted(options, section).pop(meant, None)
-    set_dotted(options, key, 16)
-    with pytest.raises(UsageError) as refused:
-        plan_file(options, tmp_path)
-    assert str(refused.value).startswith(f"agent.{key}: rl_games 1.")
-    assert f" has no such option. Did you mean {meant!r}?" in str(refused.value)
-
-
-def test_keys_that_rl_games_never_reads_are_named(tmp_path, capsys):
-    options = network(my_layers=3)
-    options["params"]["config"] |= {"expl_type": "none", "minibatch_size": 8}
-    options["params"]["config"]["minibatch_size_per_env"] = 8
-    plan_file(options, tmp_path)
-    first, second = capsys.readouterr().err.splitlines()
-    lacks = "agent.params.config.expl_type, agent.params.network.my_layers: rl_games 1."
-    assert first.startswith(f"rltrain: {lacks}")
-    assert second.startswith("rltrain: agent.params.config.minibatch_size_per_env: not read here.")
+    options["params"] |= {"load_checkpoint": True, "load_path": "a.pth"}
+    plan(tmp_path, options)
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith("rltrain: agent.params.load_checkpoint: not read here. A new run")
+    options["params"]["load_checkpoint"] = False
+    plan(tmp_path, options)
+    assert capsys.readouterr().err == ""
 
 
 def test_other_networks_and_agents_may_have_any_key():
@@ -162,13 +153,6 @@ def test_other_networks_and_agents_may_have_any_key():
     assert not [section for section in keys(mine) if "network" in section]
     mine["params"]["algo"] = {"name": "amp_continuous"}
     assert keys(mine) == {}
-
-
-@pytest.mark.parametrize("algorithm", ["ppo", "sac"])
-@pytest.mark.parametrize("action", ["continuous", "discrete", "multi_discrete"])
-def test_the_keys_of_the_default_options_are_known(algorithm, action):
-    options = SPEC.default_agent(TaskInfo("any", action), algorithm)
-    assert override_agent(options, {}, SPEC, "the defaults", options) == []
 
 
 def test_options_of_any_shape_are_read():

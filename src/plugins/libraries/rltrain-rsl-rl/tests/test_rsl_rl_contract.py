@@ -159,24 +159,10 @@ PARTS = [
     (Distillation.load, '"actor_state_dict"'),
     # Whether to average, PPO asks multi_gpu; advantages are normalized where the adapter does.
     *((PPO.__init__, name) for name in ("multi_gpu_cfg", "global_rank", "world_size")),
-    (PPO.compute_returns, "if not self.normalize_advantage_per_mini_batch:"),
-    (
-        PPO.compute_returns,
-        "(st.advantages - st.advantages.mean()) / (st.advantages.std() + 1e-8)",
-    ),
-    (PPO.update, "(batch.advantages - batch.advantages.mean())"),
-    # The rule of the learning rate is the adapter's.
-    (PPO.update, 'if self.desired_kl is not None and self.schedule == "adaptive":'),
-    (PPO.update, "if kl_mean > self.desired_kl * 2.0:"),
-    (PPO.update, "self.learning_rate = max(1e-5, self.learning_rate / 1.5)"),
-    (PPO.update, "elif kl_mean < self.desired_kl / 2.0 and kl_mean > 0.0:"),
-    (PPO.update, "self.learning_rate = min(1e-2, self.learning_rate * 1.5)"),
-    (PPO.update, "p[:original_batch_size] for p in self.actor.output_distribution_params"),
     # Recurrent mini-batches pad what the predictor is trained on.
     (RECURRENT, "observations=padded_obs_trajectories[:, first_traj:last_traj]"),
     (RECURRENT, "masks=trajectory_masks[:, first_traj:last_traj]"),
     (PPO.update, f"self.rnd.{WHOSE}(batch.observations[:original_batch_size])"),
-    (PPO, "self.transition.rewards += self.intrinsic_rewards"),
 ]
 
 
@@ -228,17 +214,3 @@ def test_normalizers_have_the_state_that_the_adapter_merges():
     assert [name for name, _ in rewards.named_children()] == ["emp_norm"]
     model = MLPModel.update_normalization
     assert calls(model)[-1] == "self.obs_normalizer.update"
-
-
-def test_intrinsic_rewards_are_first_read_when_the_rollout_is_over():
-    given = inspect.getsource(RandomNetworkDistillation.get_intrinsic_reward)
-    normalized = given.index("intrinsic_reward = self.reward_normalizer(intrinsic_reward)")
-    assert normalized < given.index("intrinsic_reward *= self.weight")
-    readers = [
-        name
-        for cls in (PPO, RolloutStorage)
-        for name, member in inspect.getmembers(cls, inspect.isfunction)
-        if "rewards[" in inspect.getsource(member)
-    ]
-    # One writes a step, the other reads all steps.
-    assert readers == ["compute_returns", "add_transition"]

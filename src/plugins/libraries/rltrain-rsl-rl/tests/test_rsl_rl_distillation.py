@@ -102,9 +102,3 @@ def test_rsl_rls_own_runner_loads_the_checkpoint(distil, teacher):
 def test_a_teacher_of_another_shape_is_a_usage_error(distil, teacher):
     with pytest.raises(UsageError, match=r"does not fit this run .*mlp.4.weight.* And 4 more"):
         distil(2, teacher, {"teacher.hidden_dims": [8]})
-
-
-def test_ppo_does_not_resume_from_a_distillation(distil, teacher, train_ranks):
-    [run] = distil(1, teacher)
-    with pytest.raises(UsageError, match=r"does not fit this run .*actor_state_dict"):
-        train_ranks(FakeWorld(2), task=TASK, checkpoint=run.result.checkpoint, max_iterations=9)

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-from pathlib import Path
+import functools
 
 import pytest
 import torch
-from rsl_rl_stubs import LocalSession, PointEnv, recurrent, small_agent
+from rsl_rl_stubs import LocalSession, recurrent, small_agent
 
 from rltrain.options import set_dotted
-from rltrain.testing import FakeWorld, differing
+from rltrain.types import TaskInfo
+from rltrain_rsl_rl.declare.options import default_agent
 from rltrain_rsl_rl.run.library import RslRlLibrary
 
-TASK = "rltrain/CartPoleContinuous-v1"
-SHORT = {
-    "num_steps_per_env": 16,
-    "algorithm.num_learning_epochs": 2,
-    "algorithm.num_mini_batches": 2,
-    "actor.obs_normalization": True,
-    "critic.obs_normalization": True,
-}
 CASES = {
     "plain": {},
     "log": {"actor.distribution_cfg.std_type": "log"},
@@ -28,6 +20,14 @@ CASES = {
 }
 RATE = 1e-3
 ROLES = {"ppo": ("actor", "critic"), "distillation": ("student", "teacher")}
+
+
+SMALL = {
+    f"{role}.{key}": value
+    for roles in ROLES.values()
+    for role in roles
+    for key, value in {"hidden_dims": [8], "obs_normalization": True}.items()
+}
 
 
 def older(saved, version, roles):
@@ -83,44 +83,43 @@ def _places(version):
     return "obs_norm_state_dict", f"{first}_obs_norm_state_dict"
 
 
+def run(folder, case, algorithm, checkpoint=None, **options):
+    """Train, and return the session."""
+    agent = small_agent(learning_rate=RATE)
+    if algorithm == "distillation":
+        agent = default_agent(TaskInfo("Point-v0", "continuous"), "distillation")
+        agent.update(num_steps_per_env=8, max_iterations=3, save_interval=2)
+        agent["algorithm"]["learning_rate"] = RATE
+    for key, value in {**SMALL, **CASES[case]}.items():
+        if key.partition(".")[0] in agent:
+            set_dotted(agent, key, value)
+    session = LocalSession(folder, agent, checkpoint=checkpoint, **options)
+    RslRlLibrary().rltrain_train(session)
+    return session
+
+
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Train a case once, and return its checkpoint without the ranks' states beside it."""
-    found = {}
+    """Train a case once, and return its checkpoint."""
 
+    @functools.cache
     def of(case, algorithm="ppo"):
-        if (case, algorithm) not in found:
-            folder = tmp_path_factory.mktemp("trained")
-            teacher = of(case)[0] if algorithm == "distillation" else None
-            options = CASES[case] if algorithm == "ppo" else {}
-            agent = (SHORT | options) if algorithm == "ppo" else {"num_steps_per_env": 16}
-            agent |= {"algorithm.learning_rate": RATE}
-            [run] = FakeWorld(1).train(
-                library="rsl_rl",
-                task=TASK,
-                algorithm=algorithm,
-                agent=agent,
-                num_envs=8,
-                max_iterations=2,
-                log_root=str(folder),
-                checkpoint=str(teacher) if teacher else None,
-            )
-            file = Path(shutil.copy(run.result.checkpoint, folder / "model_1.pt"))
-            found[case, algorithm] = file, agent
-        return found[case, algorithm]
+        teacher = of(case) if algorithm == "distillation" else None
+        folder = tmp_path_factory.mktemp("trained")
+        run(folder, case, algorithm, teacher)
+        return folder / "checkpoints/model_2.pt"
 
     return of
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 @pytest.mark.parametrize(
     ("case", "algorithm"), [*((case, "ppo") for case in CASES), ("plain", "distillation")]
 )
-def test_training_continues_with_a_fresh_optimizer(case, algorithm, version, trained, tmp_path):
-    file, agent = trained(case, algorithm)
-    saved = torch.load(file)
-    old = tmp_path / "old.pt"
+def test_it_acts_and_training_continues_with_a_fresh_optimizer(
+    case, algorithm, version, trained, tmp_path
+):
+    saved = torch.load(trained(case, algorithm))
     if version == 1:  # It did not save how much its normalizers had seen.
         for role in ROLES[algorithm]:
             for key, value in saved[f"{role}_state_dict"].items():
@@ -128,41 +127,18 @@ def test_training_continues_with_a_fresh_optimizer(case, algorithm, version, tra
                     value.fill_(10**8)
     (group,) = saved["optimizer_state_dict"]["param_groups"]
     saved["optimizer_state_dict"] = {"state": {}, "param_groups": [{**group, "lr": RATE}]}
-    file = tmp_path / "model_1.pt"
-    torch.save(saved, file)
-    torch.save(older(saved, version, ROLES[algorithm]), old)
-    (today,), (before,) = (
-        FakeWorld(1).train(
-            library="rsl_rl",
-            task=TASK,
-            algorithm=algorithm,
-            agent=agent,
-            num_envs=8,
-            max_iterations=4,
-            log_root=str(tmp_path / str(index)),
-            checkpoint=str(path),
-        )
-        for index, path in enumerate((file, old))
-    )
-    assert today.result.iterations == before.result.iterations == 2
-    # A teacher acts without noise.
-    apart = [name for name in differing([today, before]) if "teacher.distribution" not in name]
-    assert not apart
-
-
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_it_acts_as_a_file_of_today(version, tmp_path):
-    agent = small_agent()
-    for key, value in SHORT.items():
-        set_dotted(agent, key, value)
-    session = LocalSession(tmp_path, agent, PointEnv())
-    RslRlLibrary().rltrain_train(session)
-    file = tmp_path / "checkpoints/model_2.pt"
-    saved, old = torch.load(file), tmp_path / "old.pt"
-    torch.save(older(saved, version, ROLES["ppo"]), old)
-    actions = []
-    for path in (file, old):
-        loaded = LocalSession(tmp_path, agent, PointEnv(), checkpoint=path)
-        policy = RslRlLibrary().rltrain_load_policy(loaded)
-        actions.append(policy.act(loaded.env.reset(seed=1)[0]))
+    files = {"today": saved, "old": older(saved, version, ROLES[algorithm])}
+    actions, states = [], []
+    for name, file in files.items():
+        torch.save(file, tmp_path / f"{name}.pt")
+        torch.manual_seed(1)
+        session = run(tmp_path / name, case, algorithm, tmp_path / f"{name}.pt", max_iterations=5)
+        assert list(session.iterations()) == [4, 5]
+        states.append({role: model.state_dict() for role, model in session.models.items()})
+        policy = RslRlLibrary().rltrain_load_policy(session)
+        actions.append(policy.act(session.env.reset(seed=1)[0]))
     assert torch.equal(*actions)
+    for role, today in states[0].items():
+        for name, tensor in today.items():
+            if (role, name.partition(".")[0]) != ("teacher", "distribution"):  # It has no noise.
+                assert torch.equal(tensor, states[1][role][name]), (role, name)

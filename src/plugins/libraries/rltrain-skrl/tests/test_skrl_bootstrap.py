@@ -63,19 +63,6 @@ print(started, skrl.config.torch.is_distributed, os.environ["WORLD_SIZE"])
     assert in_child(code, **variables) == "False False 2"
 
 
-@pytest.mark.slow
-def test_importing_the_jax_side_starts_nothing_and_needs_no_torch():
-    code = """
-import sys
-sys.modules["torch"] = None
-import rltrain_skrl.run.jax.runner
-import jax
-print(jax.distributed.is_initialized(), "rltrain_torch" in sys.modules)
-"""
-    rank = {"JAX_RANK": "1", "JAX_LOCAL_RANK": "1", "JAX_WORLD_SIZE": "2", "WORLD_SIZE": "2"}
-    assert in_child(code, **rank) == "False False"
-
-
 def test_skrl_has_the_place_of_the_current_run_only(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "9")
     skrl = bootstrap.import_skrl()

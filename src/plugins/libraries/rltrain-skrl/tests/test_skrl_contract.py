@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -112,7 +111,6 @@ REPLAYS = {
     DQN: ("q_network",),
     DDQN: ("q_network",),
 }
-GAE = {agent: sys.modules[agent.__module__].compute_gae for agent in ROLLOUTS}
 IN_ORDER = [
     # Gradients are reduced before clipping: policy first and value last, or critics first.
     *(
@@ -136,22 +134,11 @@ IN_ORDER = [
         for agent in ROLLOUTS
     ),
     (RandomMemory.sample, "self.sample_by_index("),
-    *((gae, "returns = advantages + values") for gae in GAE.values()),
-    *((x, "(advantages - advantages.mean()) / (advantages.std() + 1e-8)") for x in GAE.values()),
-    # A comparison with the threshold ends an epoch; the divergence is averaged for a schedule.
+    # A comparison with the threshold ends an epoch.
     *(
         (x.update, "if self.cfg.kl_threshold and kl_divergence > self.cfg.kl_threshold:")
         for x in (PPO, RPO)
     ),
-    *(
-        (
-            agent.update,
-            *("isinstance(self.scheduler, KLAdaptiveLR)", "all_reduce(kl"),
-            *("kl /= config.torch.world_size", "self.scheduler.step(kl"),
-        )
-        for agent in ROLLOUTS
-    ),
-    (RunningStandardScaler._compute, "torch.var(x, dim=0)"),
     (Trainer.train, "self.env.num_envs > 1"),
     # The entropy coefficient is stepped right after its gradient, and tracked only when written.
     (

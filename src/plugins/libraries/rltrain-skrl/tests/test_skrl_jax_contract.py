@@ -21,7 +21,6 @@ skrl = bootstrap.import_skrl()
 from skrl.agents.jax.a2c import A2C  # noqa: E402
 from skrl.agents.jax.base import Agent  # noqa: E402
 from skrl.agents.jax.ppo import PPO  # noqa: E402
-from skrl.agents.jax.ppo.ppo import _compute_gae  # noqa: E402
 from skrl.agents.jax.rpo import RPO  # noqa: E402
 from skrl.agents.jax.sac import SAC  # noqa: E402
 from skrl.memories.jax import RandomMemory  # noqa: E402
@@ -42,8 +41,6 @@ PARTS = [
     (PPO.update, "self.policy_scheduler(timestep, lr=self.policy_learning_rate, kl=kl)"),
     (PPO.update, "self.value_scheduler(timestep, lr=self.value_learning_rate, kl=kl)"),
     (PPO.__init__, "kladaptive"),
-    # Advantages are standardized by the biased estimate.
-    (_compute_gae.__wrapped__, "(advantages - advantages.mean()) / (advantages.std() + 1e-8)"),
     (Agent.save, "_get_internal_value"),
     (Agent.load, "module.state_dict = module.state_dict.replace(params=params)"),
     # What this adapter does in place of a reduction that compiles a new program each time.

@@ -12,9 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from gymnasium import spaces
-from skrl_fakes import PLACE
 
-from rltrain.testing import FakeWorld
 from rltrain_skrl.run import bootstrap
 
 bootstrap.import_skrl()
@@ -25,7 +23,7 @@ from skrl.utils.model_instantiators.jax import (  # noqa: E402
     multicategorical_model,
 )
 
-from rltrain_skrl.run.jax.keys import get_keys, load_keys, set_keys  # noqa: E402
+from rltrain_skrl.run.jax.keys import get_keys, set_keys  # noqa: E402
 from rltrain_skrl.run.jax.runner import extend_model  # noqa: E402
 
 NETWORK = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "tanh"}]
@@ -84,23 +82,6 @@ def test_a_compiled_update_samples_new_noise(extended):
     first, again, other = (noise(params, data) for data in (DATA, DATA, DATA + 0.5))
     assert np.allclose(first, again)
     assert np.allclose(first, other, atol=1e-6) is not extended
-
-
-@pytest.mark.slow
-def test_each_rank_samples_from_its_own_key_and_resumes_with_it():
-    action = spaces.Box(-9.0, 9.0, (2,))
-
-    def sampled(group):
-        model = made(gaussian_model, action)
-        set_keys([model], jax.random.PRNGKey(group.rank))
-        kept = get_keys([model])
-        first = np.asarray(model.act({"observations": DATA}, role="policy")[0])
-        load_keys([model], kept, jax.devices()[0])
-        return first, np.asarray(model.act({"observations": DATA}, role="policy")[0])
-
-    (first, again), (other, _) = FakeWorld(2, rank_local=PLACE).run(sampled)
-    assert np.array_equal(first, again)
-    assert not np.allclose(first, other)
 
 
 def test_each_part_of_a_rank_draws_numbers_of_its_own():

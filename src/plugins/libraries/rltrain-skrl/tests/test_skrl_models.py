@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import inspect
 
 import pytest
 import torch
@@ -29,15 +28,6 @@ def made(framework):
     model = module.gaussian_model(**OPTIONS)
     model.init_state_dict(role="policy")
     return model
-
-
-@pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_skrl_takes_no_base_class_for_a_model(framework):
-    pytest.importorskip("torch" if framework == "torch" else "flax")
-    module = importlib.import_module(f"skrl.utils.model_instantiators.{framework}")
-    source = inspect.getsource(module.gaussian_model)
-    assert "exec(template, globals(), _locals)" in source
-    assert "class GaussianModel(GaussianMixin, Model):\n" in source
 
 
 def test_a_torch_model_keeps_its_parameters_and_gets_the_methods():
