@@ -8,17 +8,23 @@ from rltrain.options.run import RunOptions
 from rltrain.placement.cluster import find_cluster, join
 from rltrain.plugins.registry import discover
 
-SLURM = {
-    "SLURM_JOB_ID": "12",
-    "SLURM_NTASKS": "5",
-    "SLURM_PROCID": "3",
-    "SLURM_LOCALID": "1",
-    "SLURM_NODEID": "1",
-    "SLURM_STEP_NUM_TASKS": "5",
-    "SLURM_STEP_NUM_NODES": "3",
-    "SLURM_STEP_TASKS_PER_NODE": "2(x2),1",
-    "SLURM_STEP_NODELIST": "n[1-3]",
-}
+
+def named(prefix, **variables):
+    return {f"{prefix}{name}": value for name, value in variables.items()}
+
+
+SLURM = named(
+    "SLURM_",
+    JOB_ID="12",
+    NTASKS="5",
+    PROCID="3",
+    LOCALID="1",
+    NODEID="1",
+    STEP_NUM_TASKS="5",
+    STEP_NUM_NODES="3",
+    STEP_TASKS_PER_NODE="2(x2),1",
+    STEP_NODELIST="n[1-3]",
+)
 """Of the second task on the second of three nodes, as srun sets them."""
 OPEN_MPI = {
     "OMPI_COMM_WORLD_RANK": "3",
@@ -42,21 +48,23 @@ PALS = {
     "PMI_LOCAL_SIZE": "2",
 }
 TORCHRUN = {"RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2"}
-SKRL = {
-    "JAX_RANK": "1",
-    "JAX_LOCAL_RANK": "1",
-    "JAX_WORLD_SIZE": "2",
-    "JAX_COORDINATOR_ADDR": "10.0.0.1",
-    "JAX_COORDINATOR_PORT": "5000",
-}
+SKRL = named(
+    "JAX_",
+    RANK="1",
+    LOCAL_RANK="1",
+    WORLD_SIZE="2",
+    COORDINATOR_ADDR="10.0.0.1",
+    COORDINATOR_PORT="5000",
+)
 PAI_DLC = {"WORLD_SIZE": "2", "RANK": "1", "MASTER_ADDR": "dlc-0", "MASTER_PORT": "23456"}
-TRAIN_JOB = {
-    "PET_NNODES": "2",
-    "PET_NODE_RANK": "1",
-    "PET_NPROC_PER_NODE": "8",
-    "PET_MASTER_ADDR": "job-node-0-0.job",
-    "PET_MASTER_PORT": "29400",
-}
+TRAIN_JOB = named(
+    "PET_",
+    NNODES="2",
+    NODE_RANK="1",
+    NPROC_PER_NODE="8",
+    MASTER_ADDR="job-node-0-0.job",
+    MASTER_PORT="29400",
+)
 PYTORCH_JOB = {**TRAIN_JOB, "WORLD_SIZE": "16", "RANK": "1"}
 """With `nprocPerNode`: WORLD_SIZE counts ranks."""
 JAX_JOB = {

@@ -74,17 +74,10 @@ def rltrain_command(
     return _run("-m", "rltrain", *words, timeout=timeout, check=check, **variables)
 
 
-def _run(
-    *words: str, timeout: float, check: bool, **variables: str
-) -> subprocess.CompletedProcess[str]:
-    done = subprocess.run(
-        [sys.executable, *words],
-        env={**os.environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+def _run(*words: str, timeout: float, check: bool, **variables: str):
+    environ = {**os.environ, **variables}
+    words = (sys.executable, *words)
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, timeout=timeout)
     assert not check or done.returncode == 0, done.stderr
     return done
 
@@ -96,16 +89,9 @@ def run(
 
     Where another status than 0 is expected, what it prints to stderr.
     """
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [*map(str, command)],
-        cwd=cwd,
-        env={**environ, **variables},
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+    environ = {name: x for name, x in os.environ.items() if name != "PYTHONPATH"} | variables
+    output = {"capture_output": True, "text": True, "timeout": timeout}
+    done = subprocess.run([*map(str, command)], cwd=cwd, env=environ, **output)
     assert done.returncode == status, done.stdout + done.stderr
     return done.stderr if status else done.stdout
 

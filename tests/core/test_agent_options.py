@@ -19,15 +19,9 @@ TASK = TaskInfo("Stub-v0", "continuous", options={"gravity": 9.8, "mass": 1.0})
 
 
 def library(name: str, *required: str, read_file=dict, **schema) -> LibrarySpec:
-    return LibrarySpec(
-        name=name,
-        factory="nowhere:Nothing",
-        frameworks=("numpy",),
-        algorithms=("ppo",),
-        default_agent=stub_plugin.default_agent,
-        schema=OptionSchema(required=required, **schema),
-        read_file=read_file,
-    )
+    facts = {"factory": "nowhere:Nothing", "frameworks": ("numpy",), "algorithms": ("ppo",)}
+    facts |= {"default_agent": stub_plugin.default_agent, "read_file": read_file}
+    return LibrarySpec(name=name, schema=OptionSchema(required=required, **schema), **facts)
 
 
 STUB = library("stub", "learn.iterations", "model", also=frozenset({"learn.clip"}))
@@ -55,19 +49,14 @@ def refused(overrides, path=None) -> str:
 @pytest.mark.parametrize(
     ("token", "read"),
     [
-        ("agent.rate=3e-4", ("agent", "rate", 3e-4)),
-        ("agent.a.b.c=1", ("agent", "a.b.c", 1)),
-        ("env.on=true", ("env", "on", True)),
-        ("env.name=a=b", ("env", "name", "a=b")),
+        *(("agent.rate=3e-4", ("agent", "rate", 3e-4)), ("agent.a.b.c=1", ("agent", "a.b.c", 1))),
+        *(("env.on=true", ("env", "on", True)), ("env.name=a=b", ("env", "name", "a=b"))),
         ("agent.units=[64, 32]", ("agent", "units", [64, 32])),
         ("agent.map={a: 1, b: [2]}", ("agent", "map", {"a": 1, "b": [2]})),
-        ("agent.x=null", ("agent", "x", None)),
-        ("agent.x=", ("agent", "x", None)),
-        ("agent.x='1'", ("agent", "x", "1")),
-        ("agent.x=None", ("agent", "x", "None")),
+        *(("agent.x=null", ("agent", "x", None)), ("agent.x=", ("agent", "x", None))),
+        *(("agent.x='1'", ("agent", "x", "1")), ("agent.x=None", ("agent", "x", "None"))),
         ("agent.layers.0.size=7", ("agent", "layers.0.size", 7)),
-        ("+agent.new=1", ("agent", "+new", 1)),
-        ("+env.new=1", ("env", "+new", 1)),
+        *(("+agent.new=1", ("agent", "+new", 1)), ("+env.new=1", ("env", "+new", 1))),
         ("csv.flush=1", ("csv", "flush", 1)),
         ("slurm.time=4:00:00", ("slurm", "time", "4:00:00")),
         ("slurm.time=30:00", ("slurm", "time", "30:00")),

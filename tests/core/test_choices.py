@@ -28,14 +28,8 @@ class Suite:
         self.asked = []
         self.has = has
         known = None if knows is None else lambda task: task in knows
-        self.spec = SuiteSpec(
-            name=name,
-            factory="x:y",
-            frameworks=("torch",),
-            describe=self.describe,
-            tasks=lambda: list(has),
-            probably_has=known,
-        )
+        facts = {"frameworks": ("torch",), "describe": self.describe, "tasks": lambda: list(has)}
+        self.spec = SuiteSpec(name=name, factory="x:y", probably_has=known, **facts)
 
     def describe(self, task, env):
         self.asked.append(task)
@@ -142,13 +136,10 @@ def test_a_module_may_have_a_task_in_its_sources_alone_and_an_unknown_name_be_an
     )
     with pytest.raises(UsageError, match=r"Did you mean 'bots_of_ours:Bot-v0'\?"):
         find_task("bots_of_ours:Bot-v1", {}, None, Registry(light))
-    with pytest.raises(
-        UsageError, match=r"'bots_of_ours:Bot-v0'\. The sources of bots_of_ours have"
-    ):
+    told = r"'bots_of_ours:Bot-v0'\. The sources of bots_of_ours have"
+    with pytest.raises(UsageError, match=told):
         find_task("bots_of_ours:Bot-v0", {}, None, Registry(light))
-
-
-def test_a_task_of_a_suite_that_is_not_ready_is_no_misspelled_other():
+    # A task of a suite that is not ready is no misspelled other.
     light = Suite("light", has=["CartPole-v1"])
     told = refusal(find_task, "Isaac-CartPole-v1", {}, None, Registry(light, unusable=["isaaclab"]))
     assert "Did you mean" not in told

@@ -98,12 +98,11 @@ class TestLines:
         shown = lines(started(ranks=1), unknown)[2]
         assert shown == "iteration 3  return -  length -  frames 49,152  fps -"
 
-    def test_ranks_and_devices(self) -> None:
+    def test_ranks_devices_and_frames_per_second_of_each_rank(self) -> None:
         worlds = [(1, "cuda:3"), (4, "cpu"), (16, "cuda:0", 2)]
         texts = [lines(started(*world))[0].split("  ")[2] for world in worlds]
         assert texts == ["1 rank on cuda:3", "4 ranks on cpu", "16 ranks on cuda, 2 nodes"]
 
-    def test_frames_per_second_of_each_rank(self) -> None:
         def speed(*fps: float) -> str:
             return lines(started(), scalars(1, 1.0, fps=fps))[2].split("  ")[5]
 
@@ -115,7 +114,9 @@ class TestLines:
         printed = lines(started(), scalars(51, 30.0), scalars(53, 34.0))
         assert printed[-1].endswith("left 1:34")  # 47 iterations of 2 seconds.
 
-    def test_the_outcome_is_one_short_line(self) -> None:
+    def test_the_outcome_is_one_short_line_also_before_the_first_iteration_or_the_start(
+        self,
+    ) -> None:
         def status(error: str | None) -> str:
             printed = lines(started(), scalars(3, 1.0), ended(3, error=error))
             assert not any("boom" in line for line in printed)
@@ -124,8 +125,6 @@ class TestLines:
         assert status("RuntimeError: boom\nmore") == "failed"
         assert status("KeyboardInterrupt: ") == "interrupted"
         assert status(None) == "finished"
-
-    def test_a_failure_before_the_first_iteration_or_before_the_start(self) -> None:
         assert lines(started(), ended(0, error="E: no"))[2].startswith("failed  iteration 0  ")
         assert lines(ended(0, error="E: no")) == ["failed before training began"]
 

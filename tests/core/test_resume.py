@@ -114,14 +114,9 @@ def train(stub, tmp_path):
     def start(iterations, checkpoint=None, world_size=2, env_class=SavedEnv, **options):
         notes = {}
         suites = notes["suites"] = {}
-        config = make_config(
-            library="mine",
-            distributed=True,
-            log_root=str(tmp_path / "logs"),
-            max_iterations=iterations,
-            checkpoint=checkpoint,
-            **{"num_envs": 2, **options},
-        )
+        where = {"library": "mine", "distributed": True, "log_root": str(tmp_path / "logs")}
+        given = {"max_iterations": iterations, "checkpoint": checkpoint, "num_envs": 2, **options}
+        config = make_config(**where, **given)
 
         def one(group):
             plugins = RunPlugins()

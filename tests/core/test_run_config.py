@@ -38,20 +38,9 @@ def test_none_leaves_any_option_to_its_default(field):
 @pytest.mark.parametrize(
     ("value", "ids"),
     [
-        (["0", "1"], (0, 1)),
-        ([0, 1], (0, 1)),
-        ("[0, 1]", (0, 1)),
-        (["[0,", "1]"], (0, 1)),
-        ("0,1", (0, 1)),
-        (["0,1"], (0, 1)),
-        (3, (3,)),
-        ("0", (0,)),
-        ((2, 0), (2, 0)),
-        ("all", "all"),
-        (["All"], "all"),
-        ("None", "none"),
-        (["none"], "none"),
-        (None, None),
+        *((v, (0, 1)) for v in (["0", "1"], [0, 1], "[0, 1]", ["[0,", "1]"], "0,1", ["0,1"])),
+        *((3, (3,)), ("0", (0,)), ((2, 0), (2, 0)), (None, None)),
+        *(("all", "all"), (["All"], "all"), ("None", "none"), (["none"], "none")),
     ],
 )
 def test_gpu_ids_are_read_in_every_notation(value, ids):
@@ -79,13 +68,8 @@ def test_wrong_gpu_ids_are_refused(value, message):
 @pytest.mark.parametrize(
     ("name", "minimum"),
     [
-        ("node_rank", 0),
-        ("master_port", 1),
-        ("max_restarts", 0),
-        ("num_envs", 1),
-        ("total_envs", 1),
-        ("max_iterations", 1),
-        ("seed", -1),
+        *(("node_rank", 0), ("master_port", 1), ("max_restarts", 0), ("num_envs", 1)),
+        *(("total_envs", 1), ("max_iterations", 1), ("seed", -1)),
     ],
 )
 def test_whole_numbers_are_read_and_have_a_minimum(name, minimum):

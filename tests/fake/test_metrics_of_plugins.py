@@ -54,15 +54,9 @@ class Watches:
 
 @pytest.mark.slow
 def test_numbers_of_an_observer_and_of_a_gradient_sync_are_recorded(tmp_path):
-    runs = FakeWorld(2).train(
-        library="rsl_rl",
-        grad_sync="counted",
-        plugins=[sys.modules[__name__]],
-        observers=[Watches],
-        num_envs=8,
-        max_iterations=2,
-        log_root=str(tmp_path),
-    )
+    where = {"plugins": [sys.modules[__name__]], "log_root": str(tmp_path)}
+    options = {"library": "rsl_rl", "grad_sync": "counted", "num_envs": 8, "max_iterations": 2}
+    runs = FakeWorld(2).train(observers=[Watches], **options, **where)
     first, second = runs[0].observers[0].records
     assert first["sync/bytes (sum)"] == second["sync/bytes (sum)"] > 0
     assert first["sync/norm"] > 0

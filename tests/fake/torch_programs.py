@@ -7,7 +7,6 @@ torch, so that it runs with any version of torch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -84,12 +83,7 @@ def groups(rank: int) -> Any:
 
 def data_parallel(rank: int) -> Any:
     torch.manual_seed(rank)
-    layers = [
-        torch.nn.Linear(3, 8),
-        torch.nn.BatchNorm1d(8),
-        torch.nn.Tanh(),
-        torch.nn.Linear(8, 1),
-    ]
+    layers = torch.nn.Linear(3, 8), torch.nn.BatchNorm1d(8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Sequential(*layers))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for _ in range(3):
@@ -101,18 +95,8 @@ def data_parallel(rank: int) -> Any:
     return dict(model.state_dict()), [p.grad for p in model.parameters()]
 
 
-PROGRAMS: dict[str, Callable[[int], Any]] = {
-    program.__name__: program
-    for program in (
-        reductions,
-        in_a_later_wait,
-        of_what_needs_gradients,
-        broadcasts,
-        gathers,
-        groups,
-        data_parallel,
-    )
-}
+_ALL = (reductions, in_a_later_wait, of_what_needs_gradients, broadcasts, gathers, groups)
+PROGRAMS = {program.__name__: program for program in (*_ALL, data_parallel)}
 
 
 def main(rank: int, size: int, store: str, out: str) -> None:

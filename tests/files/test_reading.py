@@ -28,9 +28,7 @@ def test_a_file_is_read_through_links_within_the_folder(run: Path) -> None:
     (run / "folder").symlink_to(run / "media")
     for name in ("media/a.png", "link", "folder/a.png", "media/../link"):
         assert read_bytes(run / name, 7, run) == b"picture"
-
-
-def test_the_folder_may_be_reached_by_a_link(run: Path) -> None:
+    # The folder may be reached by a link.
     other = run.parent / "other"
     other.symlink_to(run)
     assert read_bytes(other / "media/a.png", 7, other) == b"picture"
@@ -44,13 +42,10 @@ def test_a_link_out_of_the_folder_is_refused(run: Path, target: str) -> None:
     assert read_bytes(run / "link", 100) == b"private"
 
 
-def test_a_folder_that_is_a_link_out_is_refused(run: Path) -> None:
+def test_a_folder_that_is_a_link_out_is_refused_and_one_whose_name_begins_alike(run: Path) -> None:
     (run / "out").symlink_to(run.parent)
     with pytest.raises(Unreadable, match="link out of"):
         read_bytes(run / "out" / "private.txt", 100, run)
-
-
-def test_a_folder_whose_name_begins_alike_is_outside(run: Path) -> None:
     beside = run.parent / "run2"
     beside.mkdir()
     (beside / "a").write_bytes(b"x")
@@ -114,14 +109,11 @@ def test_a_file_of_any_size_costs_no_memory(run: Path) -> None:
         read_bytes(run / "media/a.png", 6)
 
 
-def test_a_missing_file_is_missing(run: Path) -> None:
+def test_a_missing_file_is_missing_and_text_is_utf_8(run: Path) -> None:
     (run / "link").symlink_to("nowhere")
     for name in ("absent", "link"):
         with pytest.raises(FileNotFoundError):
             read_bytes(run / name, 100, run)
-
-
-def test_text_is_utf_8(run: Path) -> None:
     (run / "text").write_text("grün", encoding="utf-8")
     assert read_text(run / "text", 100, run) == "grün"
     (run / "text").write_bytes(b"\xff\xfe")

@@ -76,10 +76,8 @@ def others(port):
 
 @contextlib.contextmanager
 def node(port, count=2, number=0):
-    config = Placement(
-        nnodes=count, node_rank=number, master_addr="127.0.0.1", master_port=port, join_timeout=30.0
-    )
-    with connected_nodes(config) as check:
+    where = {"master_addr": "127.0.0.1", "master_port": port, "join_timeout": 30.0}
+    with connected_nodes(Placement(nnodes=count, node_rank=number, **where)) as check:
         yield check
 
 
@@ -91,9 +89,9 @@ def wait(check, after=lambda: None):
         time.sleep(0.1)
 
 
-def fail(seconds=0.0):
+def fail(seconds, error):
     time.sleep(seconds)
-    raise ValueError("mine")
+    raise error
 
 
 def ended(process) -> str:
@@ -137,13 +135,6 @@ def test_a_node_that_is_stopped_is_named(port, others, monkeypatch, ends):
         stop() if ends else wait(check, stop)
 
 
-def test_a_node_learns_that_node_0_failed_after_it_had_ended_well(port, others):
-    first = others(1, "ends")
-    with pytest.raises(ValueError, match="mine"), node(port):
-        fail(0.5)
-    assert "RankFailed: Node 0 (machine0) failed. ValueError mine" in ended(first)
-
-
 @pytest.mark.slow
 def test_a_lost_node_is_named_on_all_others(port, others):
     first, second = others(1, "waits", 3), others(2, "waits", 3)
@@ -174,20 +165,21 @@ def test_a_lost_peer_is_explained_by_its_own_node(port, others):
 def test_ranks_that_fail_by_themselves_after_another_node_say_so(port, others):
     others(1, "fails")
     with pytest.raises(ValueError, match="mine"), node(port):
-        fail(1.0)
+        fail(1.0, ValueError("mine"))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("error", "words"),
+    ("how", "seconds", "error", "words"),
     [
-        (ValueError("mine"), "failed. ValueError mine"),
-        (UsageError("mine"), "failed. mine"),
-        (KeyboardInterrupt(), "was interrupted."),
+        ("waits", 0, ValueError("mine"), "failed. ValueError mine"),
+        ("waits", 0, UsageError("mine"), "failed. mine"),
+        ("waits", 0, KeyboardInterrupt(), "was interrupted."),
+        ("ends", 0.5, ValueError("mine"), "failed. ValueError mine"),  # It learns of it later.
     ],
 )
-def test_a_failure_of_ones_own_is_reported_to_the_others(port, others, error, words):
-    first = others(1, "waits")
+def test_a_failure_of_ones_own_is_reported_to_the_others(port, others, how, seconds, error, words):
+    first = others(1, how)
     with pytest.raises(type(error)), node(port):
-        raise error
+        fail(seconds, error)
     assert f"RankFailed: Node 0 (machine0) {words}" in ended(first)

@@ -145,14 +145,9 @@ def test_a_number_0_that_is_not_at_the_address_is_told_so():
 
 
 STRANGERS = (
-    b"",
-    b"GET / HTTP/1.1\n",
-    b"3\n",
-    b"\xff\xfe\n",
-    b'{"member": {"kind": "rank", "num',
+    *(b"", b"GET / HTTP/1.1\n", b"3\n", b"\xff\xfe\n", b'{"member": {"kind": "rank", "num'),
     b'{"kind": "rank", "number": "1", "count": 2, "facts": {}, "host": "a", "refused": ""}\n',
-    b"[" * 10_000 + b"\n",
-    b"x" * 2_000_000,
+    *(b"[" * 10_000 + b"\n", b"x" * 2_000_000),
 )
 
 

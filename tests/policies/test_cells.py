@@ -93,14 +93,9 @@ def test_what_was_trained_is_put_to_use(cell, tmp_path, capfd, teacher, film_apa
         if record.status != "ready":
             pytest.skip(f"{kind} is {record.status}: {record.reason}")
     distils = cell.algorithm == "distillation"
+    names = ("library", "framework", "algorithm", "task", "suite", "env", "agent")
     trained = rltrain.train(
-        library=cell.library,
-        framework=cell.framework,
-        algorithm=cell.algorithm,
-        task=cell.task,
-        suite=cell.suite,
-        env=cell.env,
-        agent=cell.agent,
+        **{name: getattr(cell, name) for name in names},
         num_envs=TRAINED,
         max_iterations=2,
         device="cpu",

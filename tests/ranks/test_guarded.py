@@ -59,6 +59,8 @@ def run(body):
         # A helper leaves by an exception, through all that its parent has called.
         ("os.fork() or sys.exit(3); os.wait(); return 0", 0),
         ("pid = os.fork()\n    if pid: os.wait()\n    return 0 if pid else 4", 0),
+        # A pool that no one shut down keeps nothing.
+        ("import concurrent.futures as f; f.ThreadPoolExecutor(1).submit(id, 1); return 0", 0),
     ],
 )
 def test_the_status_is_that_of_the_work(body, status):
@@ -82,7 +84,7 @@ def test_a_daemon_is_left_alone():
     os.kill(int(out), signal.SIGKILL)
 
 
-def test_a_thread_that_stays_is_named(monkeypatch):
+def test_a_thread_that_stays_is_named():
     began = time.monotonic()
     code, _, err = run(
         "import rltrain.ranks.guarded as g; g._TO_EXIT = 0.2\n"
@@ -105,15 +107,7 @@ def test_a_process_that_stays_is_named_and_ends():
     assert "was still there, and is ended: " in err
 
 
-def test_a_pool_that_no_one_shut_down_keeps_nothing():
-    code, _, err = run(
-        "from concurrent.futures import ThreadPoolExecutor\n"
-        "    ThreadPoolExecutor(1).submit(print, 'done'); return 0"
-    )
-    assert (code, err) == (0, "")
-
-
-def test_what_a_rank_leaves_is_bounded_as_well(monkeypatch, tmp_path):
+def test_what_a_rank_leaves_is_bounded_as_well():
     began = time.monotonic()
     code = (
         "import threading, time, rltrain.ranks.guarded as g\n"
@@ -197,18 +191,17 @@ def test_the_work_ends_with_a_killed_guard():
     wait_for(lambda: not os.path.exists(f"/proc/{worker}"), seconds=5)
 
 
-@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), (["train", "--helpp"], 2)])
-def test_the_command_that_only_prints_ends_as_ever(words, status):
-    run = rltrain_command(*words)
-    assert run.returncode == status
-    assert "before its work was done" not in run.stderr
-
-
 @pytest.mark.parametrize("words", [["--help"], ["version"], ["plugins"]])
 def test_a_command_that_only_prints_needs_no_other_process(words, monkeypatch, capsys):
     monkeypatch.setattr(os, "fork", lambda: pytest.fail("it forks"))
     monkeypatch.setattr(sys, "argv", ["rltrain", *words])
     assert main() == 0
+
+
+def test_a_command_that_is_refused_ends_as_ever():
+    run = rltrain_command("train", "--helpp")
+    assert run.returncode == 2
+    assert "before its work was done" not in run.stderr
 
 
 @pytest.mark.parametrize("number", ["SIGTERM", "SIGINT"])

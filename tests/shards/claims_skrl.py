@@ -48,15 +48,10 @@ REPLAY = {
 def with_replay(
     algorithm: str, features: str, agent: Mapping[str, Any] | None = None, **more: Any
 ) -> Claim:
-    return Claim(
-        library="skrl",
-        algorithm=algorithm,
-        features=features,
-        agent={**REPLAY, **(agent or {})},
-        scaled=("agent.batch_size",),
-        batch_size=REPLAY["agent.batch_size"],
-        **more,
-    )
+    batches = {"scaled": ("agent.batch_size",), "batch_size": REPLAY["agent.batch_size"]}
+    agent = {**REPLAY, **(agent or {})}
+    named = {"library": "skrl", "algorithm": algorithm, "features": features}
+    return Claim(**named, agent=agent, **batches, **more)
 
 
 def four(features: str, agent: Mapping[str, Any] | None = None, **more: Any) -> Claim:

@@ -133,16 +133,12 @@ def options(claim: Claim, times: int, folder: Any) -> dict[str, Any]:
     """Return the fields of `RunConfig`, with scaled options multiplied by `times`."""
     agent = dict(claim.agent)
     agent.update({name: agent[name] * times for name in claim.scaled})
+    names = ("library", "algorithm", "task", "max_iterations", "checkpoint", "on_nonfinite")
     return {
-        "library": claim.library,
-        "algorithm": claim.algorithm,
-        "task": claim.task,
+        **{name: getattr(claim, name) for name in names},
         "env": dict(claim.env),
         "num_envs": claim.num_envs * times,
         "agent": agent,
-        "max_iterations": claim.max_iterations,
         "log_root": str(folder),
-        "checkpoint": claim.checkpoint,
-        "on_nonfinite": claim.on_nonfinite,
         "grad_sync": claim.grad_sync if times == 1 else None,
     }

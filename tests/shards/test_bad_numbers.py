@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 from typing import Any
@@ -121,14 +122,12 @@ def of_each_on_jax() -> list[Claim]:
     found = {x.algorithm: x for x in reversed(JAX) if x.action in tasks}
     replay = {"agent.learning_starts": 2, "agent.random_timesteps": 2}
     replay |= {"agent.experiment.write_interval": 8}
+    jax = functools.partial(Claim, library="skrl", features="jax")
+    agents = {
+        name: replay if "agent.gradient_steps" in x.agent else {} for name, x in found.items()
+    }
     return [
-        Claim(
-            library="skrl",
-            algorithm=name,
-            features="jax",
-            agent={**x.agent, **(replay if "agent.gradient_steps" in x.agent else {})},
-            task=tasks[x.action],
-        )
+        jax(algorithm=name, agent={**x.agent, **agents[name]}, task=tasks[x.action])
         for name, x in found.items()
     ]
 

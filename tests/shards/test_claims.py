@@ -34,17 +34,10 @@ def test_every_line_of_the_tables_is_different():
 def test_a_run_is_refused_before_it_starts(refused, tmp_path):
     started = []
     world = FakeWorld(2, rank_local=RANK_LOCAL.get(refused.library, ()))
-    assert refused.reason in refusal(
-        world.train,
-        library=refused.library,
-        framework=refused.framework,
-        algorithm=refused.base or refused.algorithm,
-        task=refused.task,
-        agent=refused.agent,
-        num_envs=8,
-        max_iterations=1,
-        log_root=str(tmp_path),
-        observers=[lambda: started.append("a rank")],
-    )
+    options = {name: getattr(refused, name) for name in ("library", "framework", "task", "agent")}
+    options |= {"num_envs": 8, "max_iterations": 1, "log_root": str(tmp_path)}
+    options["algorithm"] = refused.base or refused.algorithm
+    observers = [lambda: started.append("a rank")]
+    assert refused.reason in refusal(world.train, observers=observers, **options)
     assert not started
     assert not list(tmp_path.iterdir())
