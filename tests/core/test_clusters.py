@@ -158,9 +158,8 @@ def test_a_rank_meets_the_others_where_the_cluster_says():
 )
 def test_a_job_of_several_nodes_does_not_train_on_one_of_them_without_a_word(environ):
     environ = {**environ, "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "n[1-2]"}
-    with pytest.raises(
-        UsageError, match=r"Job 12 of SLURM has 2 nodes \(n\[1-2\]\), and .* Type `srun rltrain"
-    ):
+    told = r"Job 12 of SLURM has 2 nodes \(n\[1-2\]\), and .* Type `srun rltrain"
+    with pytest.raises(UsageError, match=told):
         found(environ)
     assert found(environ, cluster="none") is None
     assert found(environ, distributed=True, nnodes=2, node_rank=1) is None
@@ -179,14 +178,11 @@ def test_a_node_whose_name_does_not_resolve_is_looked_up_with_scontrol(tmp_path,
     assert joined({**SLURM, "SLURM_STEP_NODELIST": "n1.invalid"})[0].master_addr == "n1.invalid"
 
 
-def test_flags_and_master_addr_come_before_the_cluster():
+def test_flags_come_before_the_cluster_and_ranks_that_cannot_know_where_to_meet_need_them():
     asked, _ = joined({**SLURM, "MASTER_ADDR": "10.1.1.1", "MASTER_PORT": "77"})
     assert (asked.master_addr, asked.master_port) == ("10.1.1.1", 77)
     asked, _ = joined({**SLURM, "MASTER_ADDR": "10.1.1.1"}, master_addr="me", master_port=5)
     assert (asked.master_addr, asked.master_port) == ("me", 5)
-
-
-def test_ranks_that_cannot_know_where_to_meet_need_an_address():
     with pytest.raises(UsageError, match=r"mpich \(.*\) does not say on which host rank 0 is. Add"):
         joined(HYDRA)
     asked, world = joined(HYDRA, master_addr="10.0.0.1")

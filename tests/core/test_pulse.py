@@ -36,17 +36,12 @@ def test_a_pulse_is_read_while_the_rank_goes_on(writer, tmp_path):
     assert (pulse.phase, pulse.waiting, pulse.iteration) == ("learning", False, 12)
 
 
-def test_what_is_not_a_pulse_is_none(tmp_path):
-    assert read_pulse(tmp_path / "missing") is None
-    pulse_file(tmp_path, 0).write_bytes(b"short")
-    assert read_pulses(tmp_path) == {}
-
-
 def test_a_full_disk_leaves_a_rank_unwatched(small_disk):
     with contextlib.suppress(OSError):
         (small_disk / "ballast").write_bytes(bytes(2 << 20))
     PulseWriter().share(pulse_file(small_disk, 0))
     assert read_pulses(small_disk) == {}
+    assert read_pulse(small_disk / "missing") is None
 
 
 def test_what_a_rank_did_before_it_had_a_file_is_in_it_and_a_long_call_is_cut(tmp_path):

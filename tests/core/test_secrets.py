@@ -9,11 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import stub_parts
 
 from rltrain.cli.main import main
 from rltrain.files.secrets import HIDDEN, hide, hide_in_text, hide_words
 from rltrain.options import load_yaml
+from rltrain.storage.resume import circumstances
 from rltrain.testing import make_config
+from rltrain.types import World
 
 SECRET = "s3cr3t-of-mine"
 
@@ -230,8 +233,6 @@ def test_no_file_and_no_output_of_a_run_has_a_secret(stub, monkeypatch, capfd):
 
 
 def test_a_failure_tells_no_secret(stub, monkeypatch, capfd):
-    import stub_parts
-
     def refused(text: str) -> Exception:
         return ValueError(f"{text}: {SECRET} and http://me:{SECRET[::-1]}@host are refused")
 
@@ -246,9 +247,6 @@ def test_a_failure_tells_no_secret(stub, monkeypatch, capfd):
 
 
 def test_circumstances_have_no_secret():
-    from rltrain.storage.resume import circumstances
-    from rltrain.types import World
-
     config = make_config(env={"api_key": SECRET, "mass": np.float64(2.0)})
     found = circumstances(config, World())
     assert (found["env.api_key"], found["env.mass"]) == (HIDDEN, 2.0)

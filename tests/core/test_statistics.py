@@ -64,15 +64,11 @@ class TestMadeUp(EpisodeRules):
     arrays, make = MadeUpArrays(), staticmethod(tensor)
 
 
-def test_without_episodes_there_is_no_mean():
+def test_means_are_over_episodes_and_without_any_there_is_none():
     window = EpisodeWindow()
     window.add((0.0,) * 5)
     assert (window.mean_return, window.mean_length, window.kept) == (None, None, [])
     assert not window.reaches(0.0)
-
-
-def test_means_are_over_episodes():
-    window = EpisodeWindow()
     window.add((100.0, 35.0, 10.0, 3.0, 4.0))
     window.add((100.0, 5.0, 10.0, 0.0, 0.0))
     assert (window.mean_return, window.mean_length) == (10.0, 2.0)

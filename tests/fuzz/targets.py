@@ -238,8 +238,9 @@ def _read_plugins(data: bytes, folder: Path) -> None:
 
 
 def _environments() -> list[bytes]:
-    found = vars(cluster_variables).values()
-    return [json.dumps(each).encode() for each in found if isinstance(each, dict)]
+    found = {name: each for name, each in vars(cluster_variables).items() if name.isupper()}
+    del found["SKRL"], found["REGISTRY"]  # skrl's are for jax alone.
+    return [json.dumps(each).encode() for each in found.values()]
 
 
 def _read_environment(data: bytes, folder: Path) -> None:

@@ -57,9 +57,7 @@ def test_variables_of_torchrun_stay_untouched_and_hidden_ones_leave_no_rank_to_j
 @pytest.mark.parametrize(
     ("asked", "device", "gpus", "ranks"),
     [
-        (None, "cuda", (0, 1, 2), 3),
-        ("gpu", "cuda", (0, 1), 2),
-        (2, "cuda", (0, 1, 2), 2),
+        *((None, "cuda", (0, 1, 2), 3), ("gpu", "cuda", (0, 1), 2), (2, "cuda", (0, 1, 2), 2)),
         (None, "cpu", (), min(available_cores(), MAX_CPU_RANKS)),
         ("cpu", "cpu", (), available_cores()),
         (17, "cpu", (), 17),
@@ -81,11 +79,8 @@ def test_a_started_rank_is_on_the_device_of_the_plan(kind, ids, place):
 @pytest.mark.parametrize(
     ("visible", "ids", "shown"),
     [
-        (None, (1, 0), "1,0"),
-        ("4,5,6", (2, 0), "6,4"),
-        ("GPU-aa, GPU-bb", (1,), "GPU-bb"),
-        ("4,5", None, "4,5"),
-        (None, None, None),
+        *((None, (1, 0), "1,0"), ("4,5,6", (2, 0), "6,4"), ("GPU-aa, GPU-bb", (1,), "GPU-bb")),
+        *(("4,5", None, "4,5"), (None, None, None)),
     ],
 )
 def test_chosen_gpus_are_indices_into_the_visible_ones(monkeypatch, visible, ids, shown):
