@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 from pathlib import Path
@@ -10,13 +11,12 @@ import numpy as np
 import pytest
 import stub_parts
 from helpers import run_ranks
+from made_up_sessions import session_of
 
 from rltrain.data import pack_state, unpack_state
 from rltrain.errors import UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.plugins.manager import RunPlugins
 from rltrain.records import RunStarted, Scalars
-from rltrain.run.session import RankSession
 from rltrain.storage.checkpoint import INDEX, Checkpoint, write_state
 from rltrain.storage.resume import circumstances
 from rltrain.testing import make_config
@@ -66,8 +66,10 @@ class StagedEnv(stub_parts.StubEnv):
 
 
 class Parts:
-    def __init__(self, group, notes, env_class):
-        self.group, self.notes, self.env_class = group, notes, env_class
+    """Suite and writer of one rank."""
+
+    def __init__(self, notes, env_class):
+        self.notes, self.env_class = notes, env_class
 
     @hookimpl
     def rltrain_make_env(self, session):
@@ -75,56 +77,43 @@ class Parts:
         return self.made
 
     @hookimpl
-    def rltrain_init_distributed(self):
-        return self.group
-
-    @hookimpl
     def rltrain_write(self, record):
         if isinstance(record, RunStarted):
             self.notes["message"] = record.resumed
 
-    @hookimpl
-    def rltrain_train(self, session):
-        """Note random numbers and observations, iteration by iteration."""
-        session.watch("nothing", dict)
-        notes = self.notes.setdefault(session.world.rank, [])
-        done = int(session.checkpoint.read_text()) if session.checkpoint else 0
-        self.notes.setdefault("states", {})[session.world.rank] = session.rank_state
-        left = session.iterations_left(session.config.max_iterations, done)
-        session.seed("learner")
-        observations, _ = session.env.reset()
-        for iteration in range(done + 1, done + left + 1):
-            for _ in range(3):
-                drawn = random.random(), np.random.rand()
-                observations, *_ = session.env.step(np.zeros((session.env.num_envs, 1)))
-            record = session.record(Scalars(iteration, {}))
-            metrics = (iteration, record.frames, record.episode_return, record.episode_length)
-            notes.append((*drawn, observations.tolist(), *metrics))
-            session.save_checkpoint(
-                f"{iteration}.txt",
-                lambda path, i=iteration: path.write_text(str(i)),
-                iteration,
-                rank_state=f"rank {session.world.rank} at {iteration}",
-            )
-        return session.result()
+
+def learn(notes, session):
+    """Note random numbers and observations, iteration by iteration."""
+    rank = session.world.rank
+    own = notes.setdefault(rank, [])
+    done = int(session.checkpoint.read_text()) if session.checkpoint else 0
+    notes.setdefault("states", {})[rank] = session.rank_state
+    left = session.iterations_left(session.config.max_iterations, done)
+    session.seed("learner")
+    observations, _ = session.env.reset()
+    for iteration in range(done + 1, done + left + 1):
+        for _ in range(3):
+            drawn = random.random(), np.random.rand()
+            observations, *_ = session.env.step(np.zeros((session.env.num_envs, 1)))
+        record = session.record(Scalars(iteration, {}))
+        metrics = (iteration, record.frames, record.episode_return, record.episode_length)
+        own.append((*drawn, observations.tolist(), *metrics))
+        save = functools.partial(Path.write_text, data=str(iteration))
+        state = f"rank {rank} at {iteration}"
+        session.save_checkpoint(f"{iteration}.txt", save, iteration, rank_state=state)
 
 
 @pytest.fixture
 def train(stub, tmp_path):
     def start(iterations, checkpoint=None, world_size=2, env_class=SavedEnv, **options):
-        notes = {}
-        suites = notes["suites"] = {}
-        where = {"library": "mine", "distributed": True, "log_root": str(tmp_path / "logs")}
-        given = {"max_iterations": iterations, "checkpoint": checkpoint, "num_envs": 2, **options}
-        config = make_config(**where, **given)
+        notes = {"suites": {}}
+        where = {"library": "mine", "log_root": str(tmp_path / "logs"), "checkpoint": checkpoint}
 
         def one(group):
-            plugins = RunPlugins()
-            suites[group.rank] = Parts(group, notes, env_class)
-            plugins.register(suites[group.rank], "parts")
-            rank = group.rank
-            world = World(rank, 0, rank, world_size, 1, world_size)  # Each on a node of its own.
-            return RankSession(config, world, plugins).run()
+            notes["suites"][group.rank] = suite = Parts(notes, env_class)
+            body = functools.partial(learn, notes)
+            given = {**where, "max_iterations": iterations, **options}
+            return session_of(group, body, {"suite": suite}, **given).run()
 
         results = run_ranks(world_size, one)
         failed = [result for result in results if isinstance(result, BaseException)]

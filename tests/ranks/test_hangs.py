@@ -1,4 +1,4 @@
-"""A rank that makes no progress is found, named and ended; one that is only slow is not."""
+"""A rank, or a task, that makes no progress is found, named and ended; what is only slow is not."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import sys
 import time
 
 import pytest
-from helpers import wait_for
+from helpers import python, wait_for
 
 from rltrain.ranks import hangs
-from rltrain.ranks.hangs import _LONG, _SHORTEST, HangWatch, Patience
+from rltrain.ranks.hangs import _LONG, _SHORTEST, HangWatch, Patience, bounded
 from rltrain.ranks.pulse import Pulse, pulse_file, pulse_files, read_pulse
 from rltrain.ranks.reports import failure
 from rltrain.ranks.stacks import Frame, Process
@@ -292,3 +292,34 @@ def test_each_section_of_a_run_may_have_a_timeout_of_its_own():
     for (phase, iteration), seconds in sections.items():
         assert patience.seconds(pulse(iteration, phase)) == seconds
     assert patience.option(pulse(1, "ending")) == "--hang-timeout end=inf"
+
+
+TASK = """
+import time
+def make():
+    time.sleep(60)
+"""
+LOOK = """
+from slow_task import make
+from rltrain.ranks.hangs import bounded
+with bounded({"start": 1.0}):
+    make()
+"""
+
+
+@pytest.mark.slow
+def test_a_task_that_cannot_be_made_is_named_with_its_line(tmp_path, monkeypatch):
+    (tmp_path / "slow_task.py").write_text(TASK)
+    monkeypatch.chdir(tmp_path)
+    done = python(LOOK, check=False)
+    assert done.returncode == 1
+    first, _, where, *_ = done.stderr.splitlines()
+    assert first == "Timeout (0:00:01)!"
+    assert where == f'  File "{tmp_path}/slow_task.py", line 4 in make'
+
+
+@pytest.mark.parametrize("timeout", [None, {"start": 0.0}, {"start": 0.1}])
+def test_what_ends_in_time_continues(timeout):
+    with bounded(timeout):
+        pass
+    time.sleep(0.2)

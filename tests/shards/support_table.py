@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator
 
 from claims import CLAIMS
 from claims_jax import JAX
-from pairs_of_all import TABLES
+from pairs_rl_games import RL_GAMES
+from pairs_rsl_rl import RSL_RL
+from pairs_skrl import SKRL
 from refused import REFUSED
 
+TABLES = (*RL_GAMES, *RSL_RL, *SKRL)
 PAGE = """\
 # Support matrix
 

@@ -9,8 +9,8 @@ import torch
 from helpers import refusal
 from judged import check_as_one, check_equal
 from pairs import pairs
-from pairs_of_all import TABLES
 from shard_runs import RANK_LOCAL, Again, Environments, options, prepared, split_run, whole_run
+from support_table import TABLES
 
 from rltrain.testing import FakeWorld
 
