@@ -175,12 +175,13 @@ def test_no_other_spelling_is_taken_either(begun, key, value):
 
 def test_what_the_user_gives_is_not_missed_and_with_trust_everything_is_taken(begun, monkeypatch):
     plant(begun, "master_addr", "planted.example")
-    plant(begun, "mpi.mpiexec", "sh ${oc.env:PLANTED}")
+    plant(begun, "mpi.mpiexec", "sh planted")
     given = {"master_addr": "mine", "mpi.mpiexec": "mpiexec", "resume": str(begun)}
     found, told = resumed(**given)
     assert told == []
     assert (found["master_addr"], found["mpi.mpiexec"]) == ("mine", "mpiexec")
     monkeypatch.setenv("PLANTED", "from the environment")
+    plant(begun, "mpi.mpiexec", "sh ${oc.env:PLANTED}")
     found, told = resumed(resume=str(begun), trust=True)
     assert told == []
     assert (found["master_addr"], found["trust"]) == ("planted.example", True)
