@@ -114,15 +114,12 @@ def test_overrides_may_be_dotted_or_nested_and_keep_the_rest(overrides):
     assert (learn["rate"], learn["steps"], learn["iterations"]) == (0.5, 9, 3)
 
 
-def test_lists_are_reached_by_index_and_replaced_whole():
+def test_lists_are_reached_by_index_and_replaced_whole_and_a_mapping_may_replace_a_value():
     assert resolve({"layers.1.size": 5})["layers"] == [{"size": 1}, {"size": 5}]
     assert resolve({"model.units.0": 5})["model"]["units"] == [5, 4]
     assert resolve({"model.units": [1]})["model"]["units"] == [1]
-
-
-def test_a_mapping_may_replace_a_value_and_a_declared_key_may_be_new():
     assert resolve({"model.activation": {"name": "elu"}})["model"]["activation"] == {"name": "elu"}
-    assert resolve({"learn.clip": 0.2})["learn"]["clip"] == 0.2
+    assert resolve({"learn.clip": 0.2})["learn"]["clip"] == 0.2  # A declared key may be new.
 
 
 def test_an_unknown_option_is_refused_with_the_closest_and_how_to_add_it():
@@ -272,9 +269,7 @@ def test_a_plus_gives_any_key_and_what_is_missing():
     given = with_keys({"+steps": 1, "+a.clpi": 0.2}, {"a": {"clip": 1}})
     assert given == {"a": {"clip": 1, "clpi": 0.2}, "steps": 1}
     assert with_keys({"+a": {"clpi": 0.2}}, {"steps": 1})["a"] == {"clpi": 0.2}
-
-
-def test_a_plus_adds_an_option_and_its_parent_mappings():
+    # It adds an option's parent mappings, too.
     assert resolve({"+new.deep.key": 1})["new"] == {"deep": {"key": 1}}
     assert resolve({"+learn.more": 2})["learn"]["more"] == 2
 
@@ -353,9 +348,6 @@ def test_dotted_access():
     set_dotted(options, "f.g", 6)
     assert options["a"] == {"b": [{"c": 5}]}
     assert options["f"] == {"g": 6}
-
-
-def test_flatten_reaches_every_leaf():
     options = {"a": {"b": 1, "c": {}}, "d": [{"e": 2}], "f": None}
     assert dict(flatten(options)) == {"a.b": 1, "a.c": {}, "d": [{"e": 2}], "d.0.e": 2, "f": None}
     assert dict(leaves(options)) == {"a.b": 1, "d": [{"e": 2}], "f": None}

@@ -56,13 +56,10 @@ def cli(site, cli):
     return cli
 
 
-def test_a_plugin_adds_a_command(cli):
+def test_a_plugin_adds_a_command_with_help_that_is_its_docstring(cli, capsys):
     words = ("greet", "--who", "you", "--", "--who", "me", "--", "a.b=1")
     assert cli(*words) == (3, "hello you ['--who', 'me', '--', 'a.b=1']\n", "")
     assert cli("greet", "--who=you") == (3, "hello you []\n", "")
-
-
-def test_its_help_is_made_from_its_docstring(cli, capsys):
     with pytest.raises(SystemExit):
         cli("greet", "--help")
     usage, flags = capsys.readouterr().out.split("options:")

@@ -329,12 +329,6 @@ def test_an_observer_answers_for_no_other_plugin(site):
         RunPlugins().choose(spec_of(Answering, ObserverSpec))
 
 
-@pytest.mark.parametrize("factory", ["no_such_module:Name", "rltrain.plugins.registry:NoSuchClass"])
-def test_a_missing_factory_names_the_plugin(factory):
-    with pytest.raises(PluginError, match=r"writer 'mine' \(.*could not be loaded"):
-        RunPlugins().choose(WriterSpec(name="mine", factory=factory))
-
-
 class Answers:
     def __init__(self, answer):
         self.answer = answer
@@ -397,6 +391,9 @@ def test_each_plugin_is_called_even_if_one_raises():
 
 
 def test_an_import_string_names_an_object_after_a_colon():
+    for factory in ("no_such_module:Name", "rltrain.plugins.registry:NoSuchClass"):
+        with pytest.raises(PluginError, match=r"writer 'mine' \(.*could not be loaded"):
+            RunPlugins().choose(WriterSpec(name="mine", factory=factory))
     assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec
     with pytest.raises(PluginError, match=r"'a\.b\.C' must be written package\.module:Class"):
         load_object("a.b.C")

@@ -52,34 +52,25 @@ def fill(folder):
         (folder / "ballast").write_bytes(bytes(2 << 20))
 
 
-def at(number, action, rank=0):
+def at(number, action):
     def each(session, iteration):
-        if iteration == number and session.world.rank == rank:
+        if iteration == number and not session.world.rank:
             action(session)
 
     return each
 
 
-def said(capsys):
-    lines = capsys.readouterr().out.splitlines()
-    return list(dict.fromkeys(line for line in lines if line.startswith("rltrain: ")))
-
-
-def names(run_dir):
-    return [entry["name"] for entry in saved_checkpoints(Path(run_dir), lambda text: None)]
-
-
 def test_a_checkpoint_that_cannot_be_written_ends_the_run(stub, small_disk, capsys):
-    with pytest.raises(
-        NotSaved, match=r"^the checkpoint 4\.pt cannot be written \(No space"
-    ) as ended:
+    told = r"^the checkpoint 4\.pt cannot be written \(No space"
+    with pytest.raises(NotSaved, match=told) as ended:
         run(at(3, lambda session: fill(small_disk)), small_disk)
     assert (ended.value.exit_code, ended.value.may_restart) == (IO_ERROR, False)
     found = find_checkpoint(
         make_config(log_root=str(small_disk), library="rl_games", checkpoint="latest"), print
     )
     assert Path(str(found)).name == "1.pt"
-    assert names(found.path.parents[1]) == ["1.pt"]
+    saved = saved_checkpoints(found.path.parents[1], lambda text: None)
+    assert [entry["name"] for entry in saved] == ["1.pt"]
     assert not list(small_disk.rglob(".*"))  # Nothing is half-written.
 
 
@@ -124,7 +115,9 @@ def test_a_mistake_in_what_writes_stays_an_error(tmp_path, error):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_log_root_without_room_is_refused_before_the_run(stub, small_disk):
+def test_a_log_root_without_room_and_a_writer_refuse_a_run(stub, small_disk, tmp_path):
+    with pytest.raises(UsageError, match="log in first"):
+        run(lambda *_: None, tmp_path, FailingWriter(UsageError("log in first"), [1]))
     fill(small_disk)
     with pytest.raises(UsageError, match=r"--log-root .* \(No space left on device\)"):
         train(**{**stub.OPTIONS, "log_root": str(small_disk)})
@@ -160,11 +153,6 @@ def test_a_writer_that_raises_is_named_once_and_the_status_says_so(
         )
         assert lines[1] == f"rltrain: not written: records (writer mine) ({in_a_line(error)})"
         assert printed.err.count("Traceback") == 1
-
-
-def test_a_writer_may_refuse_a_run(stub, tmp_path):
-    with pytest.raises(UsageError, match="log in first"):
-        run(lambda *_: None, tmp_path, FailingWriter(UsageError("log in first"), [1]))
 
 
 class FailsAtTheEnd:

@@ -126,9 +126,7 @@ def test_a_folder_without_the_file_is_refused(tmp_path):
     (tmp_path / METRICS).write_text('{"step": 1}\n[1]\nx\n')
     with pytest.raises(UsageError, match=r"metrics\.jsonl: is damaged"):
         read_metrics(tmp_path)
-
-
-def test_what_a_damaged_line_says_fills_no_screen(tmp_path):
+    # What a damaged line says fills no screen.
     line = {"record": "started", "time": "2026-11-29T15:14:07.213" + "[" * 100_000}
     (tmp_path / METRICS).write_text(json.dumps(line))
     with pytest.raises(UsageError, match=r"is damaged \(.*\. Leave this run out\.$") as refused:

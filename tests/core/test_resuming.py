@@ -140,6 +140,8 @@ def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
     assert make_plan(typed, {}).config.checkpoint == config.checkpoint
     with pytest.raises(UsageError, match="has no such checkpoint"):
         resumed(again.path)
+    # The library of train_multigpu gives way to that of the run.
+    assert "library" not in read_options({"default_library": "rsl_rl", "resume": "latest"}, [])
 
 
 def test_a_wrong_run_is_refused(begun, tmp_path):
@@ -179,11 +181,6 @@ def test_what_contradicts_it_is_refused(begun):
         )
     scheduler = {"launcher": "scheduler", "nproc_per_node": 2}
     assert "--resume: the launcher scheduler starts the ranks" in refused(resume=run, **scheduler)
-
-
-def test_the_library_of_train_multigpu_gives_way_to_that_of_the_run():
-    options = read_options({"default_library": "rsl_rl", "resume": "latest"}, [])
-    assert "library" not in options
 
 
 def test_options_of_plugins_are_kept_and_may_be_changed(begun):

@@ -23,9 +23,7 @@ def test_a_folder_is_named_by_library_task_time_and_name(tmp_path):
     assert path.is_dir()
     assert path.parent == tmp_path / "logs" / "rl_games" / "ns_Cart_Pole-v1"
     assert path.name.endswith("_try")
-
-
-def test_folders_created_in_the_same_second_differ(tmp_path):
+    # Those of the same second differ.
     with ThreadPoolExecutor(8) as pool:
         made = list(pool.map(lambda _: create_run_folder(str(tmp_path), "l", "t", None), range(16)))
     assert len({folder.path for folder in made}) == 16
@@ -99,13 +97,10 @@ def test_a_write_that_fails_leaves_nothing(folder):
         folder.write_atomically("policy.pth", lambda part: None)
 
 
-def test_the_manifest_is_json(folder):
+def test_the_manifest_is_json_and_each_rank_has_a_log_whose_folder_is_made(folder):
     folder.write_manifest({"seed": 3, "path": Path("a"), "name": "ü"})
     text = (folder.path / "manifest.json").read_text()
     assert json.loads(text) == {"seed": 3, "path": "a", "name": "ü"}
-
-
-def test_each_rank_has_a_log_whose_folder_is_made(tmp_path):
-    folder = RunFolder(tmp_path / "not made here")
-    assert folder.log_file(3) == tmp_path / "not made here" / "logs" / "rank_3.log"
+    folder = RunFolder(folder.path / "not made here")
+    assert folder.log_file(3) == folder.path / "logs" / "rank_3.log"
     assert folder.log_file(3).parent.is_dir()

@@ -30,17 +30,29 @@ def merge(*ranks, sums=(0.0,)):
     return results[0], world
 
 
+TIMES = {"time/update": 3.0, "time/update (min)": 1.0, "time/update (max)": 6.0}
+PAIRS = [{"a": (10.0, 1), "b": (0.0, 0)}, {"a": (2.0, 3), "b": (0.0, 0)}]
+
+
 @pytest.mark.parametrize(
-    ("name", "merged"), [("loss", 3.0), ("t (min)", 1.0), ("t (max)", 6.0), ("t (sum)", 9.0)]
+    ("ranks", "merged"),
+    [
+        *(
+            ([{name: 1}, {name: 2.0}, {name: np.float32(6)}], {name: merged})
+            for name, merged in {
+                "loss": 3.0,
+                "t (min)": 1.0,
+                "t (max)": 6.0,
+                "t (sum)": 9.0,
+            }.items()
+        ),
+        ([{"time/update": seconds} for seconds in (1.0, 2.0, 6.0)], TIMES),
+        (PAIRS, {"a": 3.0}),  # A sum and a count.
+    ],
 )
-def test_scalars_are_merged_by_their_names(name, merged):
-    ((result,), _) = merge([{name: 1}], [{name: 2.0}], [{name: np.float32(6)}])
-    assert result.values == {name: merged}
-
-
-def test_a_pair_is_a_sum_and_a_count():
-    ((result,), _) = merge([{"a": (10.0, 1), "b": (0.0, 0)}], [{"a": (2.0, 3), "b": (0.0, 0)}])
-    assert result.values == {"a": 3.0}
+def test_scalars_are_merged_by_their_names(ranks, merged):
+    ((result,), _) = merge(*([values] for values in ranks))
+    assert result.values == merged
 
 
 def test_a_scalar_that_some_ranks_lack_is_merged_over_the_others():
@@ -49,11 +61,6 @@ def test_a_scalar_that_some_ranks_lack_is_merged_over_the_others():
         {"a": 2.0, "b": 2.0},
         {"b": 4.0, "a (min)": 5.0},
     ]
-
-
-def test_a_time_keeps_its_minimum_and_maximum():
-    ((result,), _) = merge([{"time/update": 1.0}], [{"time/update": 3.0}])
-    assert result.values == {"time/update": 2.0, "time/update (min)": 1.0, "time/update (max)": 3.0}
 
 
 def test_nan_and_inf_affect_only_their_own_scalar():

@@ -67,7 +67,6 @@ def test_a_drawn_seed_does_not_depend_on_the_generators():
 
 
 def test_an_unknown_stream_is_named():
-    with pytest.raises(
-        ValueError, match=r"no stream 'learning'\. Choose from model, environment, learner"
-    ):
+    told = r"no stream 'learning'\. Choose from model, environment, learner"
+    with pytest.raises(ValueError, match=told):
         SeedPlan(42, 0).seed("learning")

@@ -276,9 +276,7 @@ def test_an_exception_reaches_the_caller_with_its_own_traceback():
     assert sorted(ended) == [0, 1, 2]
     assert [type(world.errors[rank]) for rank in range(3)] == [PeerLost, ValueError, PeerLost]
     assert "lost rank 1, by ValueError: as planned" in str(world.errors[0])
-
-
-def test_an_error_is_not_shown_twice_by_a_world_that_runs_again():
+    # It is not shown twice by a world that runs again.
     world = FakeWorld(2)
     with pytest.raises(ZeroDivisionError):
         world.run(lambda group: 1 / group.rank)

@@ -108,29 +108,40 @@ def test_the_group_and_torchs_default_group_are_one():
     assert FakeWorld(2, torch=True).run(work) == [[2, 2], [2, 2]]
 
 
-def test_a_deadlock_names_the_line_in_the_library_not_in_torch():
-    def work(group):
-        if group.rank:
-            dist.broadcast_object_list([1], src=0)
+def waits_alone(group):
+    if group.rank:
+        dist.broadcast_object_list([1], src=0)
 
-    with pytest.raises(Deadlock, match=rf"waits for 0 in .*{Path(__file__).name}:\d+ in work"):
+
+def waits_crosswise(group):
+    first, second = dist.new_group([0, 1]), dist.new_group([0, 1])
+    for subgroup in (first, second) if group.rank else (second, first):
+        dist.barrier(group=subgroup)
+
+
+@pytest.mark.parametrize(
+    ("work", "error", "message"),
+    [
+        # The line in the library, and not in torch.
+        (waits_alone, Deadlock, rf"waits for 0 in .*{Path(__file__).name}:\d+ in waits_alone"),
+        (waits_crosswise, Deadlock, "rank 0 waits for 1"),
+        (
+            lambda group: dist.all_reduce(torch.ones(group.rank + 1)),
+            *(CollectiveMismatch, r"float32\[1\](.|\n)*float32\[2\]"),
+        ),
+        (
+            lambda group: dist.send(torch.ones(1), dst=1 - group.rank),
+            *(NotImplementedError, r"no send\. It has all_reduce"),
+        ),
+        (
+            lambda group: dist.all_reduce(torch.ones(1, dtype=torch.int), dist.ReduceOp.BXOR),
+            *(NotImplementedError, "no reduction"),
+        ),
+    ],
+)
+def test_what_is_wrong_is_reported(work, error, message):
+    with pytest.raises(error, match=message):
         FakeWorld(2, torch=True).run(work)
-
-
-def test_subgroups_that_wait_for_each_other_are_a_deadlock():
-    def work(group):
-        first, second = dist.new_group([0, 1]), dist.new_group([0, 1])
-        order = (first, second) if group.rank else (second, first)
-        for subgroup in order:
-            dist.barrier(group=subgroup)
-
-    with pytest.raises(Deadlock, match="rank 0 waits for 1"):
-        FakeWorld(2, torch=True).run(work)
-
-
-def test_mismatched_sizes_are_reported():
-    with pytest.raises(CollectiveMismatch, match=r"float32\[1\](.|\n)*float32\[2\]"):
-        FakeWorld(2, torch=True).run(lambda group: dist.all_reduce(torch.ones(group.rank + 1)))
 
 
 def test_faults_reach_torchs_collectives():
@@ -141,15 +152,6 @@ def test_faults_reach_torchs_collectives():
 
     for result in FakeWorld(2, torch=True, faults=[Fault("sends_nan", 0, 1)]).run(work):
         assert result.isnan().all()
-
-
-def test_unsupported_calls_of_the_fake_group_are_reported():
-    with pytest.raises(NotImplementedError, match=r"no send\. It has all_reduce"):
-        FakeWorld(2, torch=True).run(lambda group: dist.send(torch.ones(1), dst=1 - group.rank))
-    with pytest.raises(NotImplementedError, match="no reduction"):
-        FakeWorld(2, torch=True).run(
-            lambda group: dist.all_reduce(torch.ones(1, dtype=torch.int), dist.ReduceOp.BXOR)
-        )
 
 
 def test_a_thread_that_a_rank_starts_may_ask_for_groups():

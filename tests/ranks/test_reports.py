@@ -123,6 +123,10 @@ def test_a_failure_has_a_headline_and_says_whether_ranks_may_start_again(tmp_pat
     assert failure(tmp_path / "none", 0, -9).headline == "Rank 0 was killed by SIGKILL."
     leave_report(tmp_path, 1, RankFailed("never again", may_restart=False))
     assert not failure(tmp_path, 1, 1).may_restart
+    leave_report(tmp_path, 1, UsageError("--num-envs 3: must be even."))
+    error = failure(tmp_path, 1, 2)  # It is one of the run.
+    assert (str(error), error.exit_code) == ("--num-envs 3: must be even.", 2)
+    assert isinstance(error, UsageError)
     assert not UsageError("refused").may_restart
     assert not ended_by_signal(signal.SIGTERM).may_restart
 
@@ -142,13 +146,6 @@ def test_ranks_that_were_asked_to_end_do_not_start_again(tmp_path, capsys):
     Notes(tmp_path).set_training()
     assert ask_to_end(tmp_path, signal.SIGINT)
     assert not failure(tmp_path, 1, 1).may_restart
-
-
-def test_a_usage_error_on_a_rank_is_a_usage_error_of_the_run(tmp_path):
-    leave_report(tmp_path, 1, UsageError("--num-envs 3: must be even."))
-    error = failure(tmp_path, 1, 2)
-    assert isinstance(error, UsageError)
-    assert (str(error), error.exit_code) == ("--num-envs 3: must be even.", 2)
 
 
 def test_only_a_log_in_the_run_folder_is_named(tmp_path):
@@ -196,20 +193,14 @@ def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):
     assert "line 99" in message
     assert "end" in message.splitlines()[-1]
     assert len(message.splitlines()) <= LOG_LINES + 2
-    log_path(tmp_path, 1).write_text("")
-    assert str(failure(tmp_path, 1, -11)).endswith("(it is empty)")
-
-
-def test_the_cause_comes_after_what_a_rank_printed_before_it_left(tmp_path):
-    (tmp_path / "rank_0.log").write_text("a network\n" * 20)
-    cause = "Rank 0 exited with code 0 without an exception. Its work was not done."
-    assert str(failure(tmp_path, 0, 0)).endswith(f"a network\n\n{cause}")
-    assert str(failure(tmp_path, 0, -signal.SIGSEGV)).endswith("a network")
-
-
-def test_the_end_of_a_log_that_was_rotated_is_in_two_files(tmp_path):
     log = log_path(tmp_path, 1)
-    log.with_name("rank_1.log.1").write_text("x" * 100_000 + "\nbefore\n")
+    log.write_text("")
+    assert str(failure(tmp_path, 1, -11)).endswith("(it is empty)")
+    log.write_text("a network\n" * 20)
+    cause = "Rank 1 exited with code 0 without an exception. Its work was not done."
+    assert str(failure(tmp_path, 1, 0)).endswith(f"a network\n\n{cause}")
+    assert str(failure(tmp_path, 1, -signal.SIGSEGV)).endswith("a network")
+    log.with_name("rank_1.log.1").write_text("x" * 100_000 + "\nbefore\n")  # It was rotated.
     log.write_text("after\n")
     assert str(failure(tmp_path, 1, -11)).splitlines()[-2:] == ["before", "after"]
 
