@@ -118,8 +118,7 @@ class Doubles(Forgets):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "message"),
-    [(Forgets, "leaves out rank 1"), (Doubles, r"changes what rank \d gave")],
+    ("wrong", "message"), [(Forgets, "leaves out rank 1"), (Doubles, r"changes what rank \d gave")]
 )
 def test_a_sum_that_is_wrong_is_the_mistake_of_the_backend(wrong, message):
     def merge(group):

@@ -140,29 +140,18 @@ def test_an_error_before_training_shuts_down_without_a_start(run, stub, monkeypa
     assert isinstance(stub.EVENTS[-1][1], ZeroDivisionError)
 
 
-class WrongNumber(stub_parts.StubEnv):
-    def __init__(self, num_envs):
-        super().__init__(num_envs + 1)
-
-
-class NextStep(stub_parts.StubEnv):
-    metadata = {"autoreset_mode": AutoresetMode.NEXT_STEP}
-
-
-class NoMode(stub_parts.StubEnv):
-    metadata = {}
-
-
 @pytest.mark.parametrize(
-    ("env", "message"),
+    ("more", "metadata", "message"),
     [
-        (WrongNumber, "'stubs' made 3 environments; 2 were requested"),
-        (NextStep, "SAME_STEP"),
-        (NoMode, "autoreset mode None"),
+        (1, stub_parts.StubEnv.metadata, "'stubs' made 3 environments; 2 were requested"),
+        (0, {"autoreset_mode": AutoresetMode.NEXT_STEP}, "SAME_STEP"),
+        (0, {}, "autoreset mode None"),
     ],
 )
-def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, env, message):
-    monkeypatch.setattr(stub_parts.StubSuite, "env_class", env)
+def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, more, metadata, message):
+    monkeypatch.setattr(stub_parts.StubEnv, "metadata", metadata)
+    made = staticmethod(lambda num_envs: stub_parts.StubEnv(num_envs + more))
+    monkeypatch.setattr(stub_parts.StubSuite, "env_class", made)
     with pytest.raises(PluginError, match=message):
         run()
 

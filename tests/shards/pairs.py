@@ -15,6 +15,9 @@ from shard_envs import task
 STEPS = 8
 """Of a rollout, in all tables."""
 
+ONCE_MADE = True
+"""Of a clash that only made environments can tell."""
+
 Values = Mapping[str, str]
 """The name of the value of each option."""
 
@@ -74,7 +77,6 @@ class Clash:
     reason: str
     """Words of the message that say why; empty: there is no such task, or other values clash."""
     once_made: bool = False
-    """Whether only made environments can tell."""
 
     def among(self, values: Values) -> bool:
         return all(values.get(option) in names for option, names in self.values.items())

@@ -62,11 +62,7 @@ AROUND = {"layer_norm": True, "concat_input": True, "concat_output": True}
 
 COMMON: dict[str, dict[str, Change]] = {
     "environments and mini-batches": {
-        "8, 4": size(8, 4),
-        "8, 1": size(8, 1),
-        "1, 1": size(1, 1),
-        "1, 4": size(1, 4),
-        "2, 4": size(2, 4),
+        **{f"{n}, {cut}": size(n, cut) for n, cut in ((8, 4), (8, 1), (1, 1), (1, 4), (2, 4))},
         "4, 2 by rows": change(
             {"params.config.minibatch_size": 2 * STEPS},
             num_envs=4,
@@ -246,11 +242,7 @@ REPLAYED: dict[str, dict[str, Change]] = {
     **booleans("value_bootstrap"),
     "init_alpha": {"1": change(), "0.1": config(init_alpha=0.1)},
     "mixed_precision": switch(config(mixed_precision=True)),
-    "layers": {
-        "plain": change(),
-        "d2rl": D2RL,
-        "layer_norm": network(normalization="layer_norm"),
-    },
+    "layers": {"plain": change(), "d2rl": D2RL, "layer_norm": network(normalization="layer_norm")},
     "separate networks": {"yes": network(separate=True), "no": network(separate=False)},
     "env.clip_actions": CONTINUOUS["env.clip_actions"],
 }

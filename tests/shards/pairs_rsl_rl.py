@@ -8,7 +8,7 @@ from typing import Any
 
 from claim import Claim
 from claims_rsl_rl import NOT_NORMALIZED, RND, recurrent, symmetry
-from pairs import STEPS, Change, Clash, Table, change, choices, shown, taken
+from pairs import ONCE_MADE, STEPS, Change, Clash, Table, change, choices, shown, taken
 from shard_envs import BOTH
 
 
@@ -55,11 +55,7 @@ MODELS: dict[str, dict[str, Change]] = {
 
 PPO: dict[str, dict[str, Change]] = {
     "environments and mini-batches": {
-        "8, 4": size(8, 4),
-        "8, 1": size(8, 1),
-        "2, 1": size(2, 1),
-        "1, 1": size(1, 1),
-        "1, 4": size(1, 4),
+        f"{n}, {cut}": size(n, cut) for n, cut in ((8, 4), (8, 1), (2, 1), (1, 1), (1, 4))
     },
     **MODELS,
     "critic sees": {
@@ -143,7 +139,7 @@ CLASHES = (
     Clash(
         {"observations": NO_CRITIC, "critic sees": ("critic", "both")},
         "must name observation groups of the task",
-        once_made=True,
+        ONCE_MADE,
     ),
     Clash(
         {"observations": IMAGES[:3], "recurrent": RECURRENT}, "MLPModel and RNNModel read vectors"
@@ -172,21 +168,19 @@ CLASHES = (
     Clash(
         {"distribution": ("Beta",), "use_mixed_precision": ("yes",)},
         "torch cannot sample from a beta distribution in bfloat16",
-        once_made=True,
+        ONCE_MADE,
     ),
     Clash(
         {"symmetry": ("augmented", "mirror loss", "both"), "recurrent": RECURRENT},
         "rsl_rl mirrors single steps",
     ),
     Clash(
-        {"observations": ONLY_IMAGES, "actor normalizes": ("yes",)},
-        "reads images only",
-        once_made=True,
+        {"observations": ONLY_IMAGES, "actor normalizes": ("yes",)}, "reads images only", ONCE_MADE
     ),
     Clash(
         {"observations": ONLY_IMAGES[:2], "critic normalizes": ("yes",)},
         "reads images only",
-        once_made=True,
+        ONCE_MADE,
     ),
 )
 
@@ -258,7 +252,7 @@ STUDENTS_CLASHES = (
     Clash(
         {"observations": NO_CRITIC, "teacher": ("sees critic",)},
         "must name observation groups of the task",
-        once_made=True,
+        ONCE_MADE,
     ),
     Clash(
         {"observations": OF_BYTES, "student": ("gru", "lstm")}, "MLPModel and RNNModel read vectors"
@@ -273,12 +267,12 @@ STUDENTS_CLASHES = (
     Clash(
         {"observations": OF_BYTES[::2], "student normalizes": ("yes",)},
         "reads images only",
-        once_made=True,
+        ONCE_MADE,
     ),
     Clash(
         {"observations": ("images of bytes",), "teacher": ("normalizes",)},
         "reads images only",
-        once_made=True,
+        ONCE_MADE,
     ),
 )
 

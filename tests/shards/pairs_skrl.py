@@ -7,7 +7,7 @@ from typing import Any
 
 from claim import Claim
 from claims_skrl import with_replay
-from pairs import STEPS, Change, Clash, Table, change, choices, shown, taken
+from pairs import ONCE_MADE, STEPS, Change, Clash, Table, change, choices, shown, taken
 from shard_envs import BOTH
 
 FREE = "without bounds"
@@ -45,11 +45,7 @@ OTHERS = ("vector", "images of floats", "images of bytes", "images with a vector
 
 COMMON: dict[str, dict[str, Change]] = {
     "environments and mini-batches": {
-        "8, 4": size(8, 4),
-        "8, 1": size(8, 1),
-        "1, 1": size(1, 1),
-        f"1, {STEPS}": size(1, STEPS),
-        "2, 3": size(2, 3),
+        f"{n}, {cut}": size(n, cut) for n, cut in ((8, 4), (8, 1), (1, 1), (1, STEPS), (2, 3))
     },
     **shown("vector", "policy and critic", BOTH, *OTHERS[1:]),
     "critic sees": {"observations": change(), "states": of_states("value")},
@@ -116,7 +112,7 @@ CLASHES = (
         Clash(
             {"observations": OTHERS, sees: ("states",)},
             "this task has no observation group `critic`",
-            once_made=True,
+            ONCE_MADE,
         )
         for sees in ("critic sees", "critics see")
     ),
@@ -124,7 +120,7 @@ CLASHES = (
     Clash(
         {"policy": ("its actions clipped", "its means clipped"), "actions": (FREE,)},
         "this task's actions have no bounds to clip to",
-        once_made=True,
+        ONCE_MADE,
     ),
 )
 
@@ -210,7 +206,7 @@ CLASHES = (
         Clash(
             {noise: tuple(name for name in values if name != "none"), "actions": (FREE,)},
             "it keeps actions with noise within the bounds of the action space",
-            once_made=True,
+            ONCE_MADE,
         )
         for noise, values in {**NOISES, **SMOOTH}.items()
         if noise.endswith("noise")
