@@ -209,15 +209,10 @@ def test_a_run_that_is_started_again_goes_on_from_its_own(runs, tmp_path):
     assert of_name("second") is None
 
 
-def test_a_checkpoint_that_is_gone_is_passed_over_with_a_warning(runs, tmp_path):
-    gone, warnings = runs[1].checkpoints / "3.pth", []
-    gone.unlink()
-    assert find("latest", tmp_path, warn=warnings.append) == "second 2"
-    assert warnings == [f"passing over {gone}: it was renamed or removed."]
-
-
 @pytest.mark.parametrize(("choice", "text"), [("latest", "second 1"), ("best", "first 2")])
-def test_damaged_checkpoints_are_passed_over_with_a_warning(runs, tmp_path, choice, text):
+def test_damaged_checkpoints_and_one_that_is_gone_are_passed_over_with_a_warning(
+    runs, tmp_path, choice, text
+):
     for name in ("3.pth", "2.pth"):
         (runs[1].checkpoints / name).write_text("damaged")
     warnings = []
@@ -227,6 +222,11 @@ def test_damaged_checkpoints_are_passed_over_with_a_warning(runs, tmp_path, choi
         f"passing over {runs[1].checkpoints}/{name}.pth: {name}.pth is not what was written."
         for name in passed
     ] == warnings
+    gone, warnings = runs[0].checkpoints / "3.pth", []
+    (runs[1].checkpoints / "1.pth").write_text("damaged")
+    gone.unlink()
+    assert find("latest", tmp_path, warn=warnings.append) == "first 2"
+    assert warnings[-1] == f"passing over {gone}: it was renamed or removed."
 
 
 WRONG_INDICES = [

@@ -31,10 +31,8 @@ class EnvRules(OfKind):
         env.step(groups, array([1.0, 1.0, 1.0]))
         assert env.count() == {"observations": 1, "rewards": 0}
         assert found(env) == "rank 2: observations[policy], first in environment 1"
-
-    def test_the_first_reset_is_array(self, array):
         env = EnvNumbers(array.arrays)
-        env.reset(array([[1.0], [NAN]]))
+        env.reset(array([[1.0], [bad]]))  # The first reset counts, too.
         assert env.count()["observations"] == 1
         env.step(array([[1.0], [2.0]]), array([1.0, 1.0]))
         assert found(env) == "rank 2: observations, first in environment 1"
@@ -70,20 +68,16 @@ class EnvRules(OfKind):
         env.step(array([[NAN], [1.0]]), array([1.0, 1.0]), info)
         assert found(env) == "rank 2: final observations, first in environment 0"
 
-    def test_images_and_whole_numbers_pass(self, array):
-        env = EnvNumbers(array.arrays)
-        env.step({"image": array([[[[0, 255]]]]), "depth": array([[[[0.5]]]])}, array([1]))
-        assert env.count() == {"observations": 0, "rewards": 0}
-        env.step({"image": array([[[[0, 255]]]]), "depth": array([[[[INF]]]])}, array([1]))
-        assert found(env) == "rank 2: observations[depth], first in environment 0"
-
     @pytest.mark.filterwarnings("error::RuntimeWarning")
-    def test_numbers_whose_sum_overflows_pass(self, array):
+    def test_numbers_whose_sum_overflows_images_and_whole_numbers_pass(self, array):
         env = EnvNumbers(array.arrays)
         huge = array([[3e38, 3e38], [3e38, 3e38]])
         env.reset(huge)
         env.step(huge, array([3e38, 3e38]))
+        env.step({"image": array([[[[0, 255]]]]), "depth": array([[[[0.5]]]])}, array([1]))
         assert env.count() == {"observations": 0, "rewards": 0}
+        env.step({"image": array([[[[0, 255]]]]), "depth": array([[[[INF]]]])}, array([1]))
+        assert found(env) == "rank 2: observations[depth], first in environment 0"
 
     def test_skip_puts_zero_in_their_place(self, array):
         env = EnvNumbers(array.arrays, replaces=True)

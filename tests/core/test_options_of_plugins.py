@@ -77,9 +77,6 @@ def test_the_options_of_the_pages_work(module, page, source, future):
     values = {name: "x" for name, each in options.items() if each.type == "str | None"}
     made = make_options(spec, {"csv": values})
     assert dataclasses.asdict(made) == {n: each.default for n, each in options.items()} | values
-
-
-def test_the_pages_have_options_without_a_value():
     assert {page for page, _ in DECLARED} == {"plugin-by-hand.md", "trust.md"}
     assert any("str | None" in source for _, source in DECLARED)
 
@@ -153,9 +150,7 @@ def test_options_are_listed_with_default_and_help():
 )
 def test_a_section_in_a_file_or_in_python_sets_a_plugins_options(options):
     assert RunOptions.from_mapping(options).plugins == {"csv": {"flush": 10}}
-
-
-def test_a_flags_value_may_look_like_an_override():
+    # A flag's value may look like an override.
     words = ["--run-name", "lr.a=3", "--gpu-ids", "0", "1", "csv.flush=10", "--config=a.b=c"]
     assert separate(words) == ([*words[:5], words[6]], ["csv.flush=10"])
 

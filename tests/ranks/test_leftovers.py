@@ -72,12 +72,11 @@ def test_a_machine_without_any_place_is_refused_in_a_line(monkeypatch):
         pass
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_one(killed, temporary):
+def test_what_a_killed_process_left_is_removed_by_the_next_one_also_if_it_was_removing_it(
+    killed, temporary
+):
     with private_folder() as folder:
         assert list(temporary.iterdir()) == [folder]
-
-
-def test_what_is_removed_when_its_process_is_killed_is_removed_by_the_next_one(temporary):
     code = """
         import os
         from rltrain.ranks.folders import private_folder

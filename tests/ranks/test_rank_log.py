@@ -67,7 +67,7 @@ def test_the_console_still_reaches_the_user(tmp_path):
     assert (tmp_path / "inner").read_text() == ""
 
 
-def test_moving_keeps_the_content_and_leaves_a_link(tmp_path):
+def test_moving_keeps_the_content_of_both_and_leaves_a_link(tmp_path):
     early, late = tmp_path / "early.log", tmp_path / "late.log"
     with RankLog(early) as log:
         print("one")
@@ -76,9 +76,7 @@ def test_moving_keeps_the_content_and_leaves_a_link(tmp_path):
     assert late.read_text() == "one\ntwo\n"
     assert early.is_symlink()
     assert early.resolve() == late.resolve()
-
-
-def test_the_log_of_a_rank_that_starts_again_goes_on_in_the_same_file(tmp_path):
+    # That of a rank that starts again goes on in the same file.
     for text in ("failed", "again"):
         with RankLog(tmp_path / f"{text}.log") as log:
             print(text)
