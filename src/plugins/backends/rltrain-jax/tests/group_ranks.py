@@ -11,12 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from rltrain.config import Placement
-from rltrain.errors import DivergenceError
-from rltrain.metrics.divergence import check_divergence
-from rltrain.metrics.scalars import OWN, ScalarExchange
 from rltrain.types import World
 from rltrain_jax.gradients import TreeSync
-from rltrain_jax.trees import broadcast_tree
 
 OPS = ("sum", "mean", "min", "max")
 SHAPES = ((), (3,), (2, 3), (0, 2))
@@ -37,14 +33,6 @@ def described(x):
     return [kind, str(x.dtype), list(x.shape), zlib.crc32(array.tobytes()), repr(array.ravel()[:3])]
 
 
-def tree(value):
-    return {
-        "kernel": jnp.full((2, 3), value),
-        "more": [jnp.full((), value), jnp.full((4,), value, jnp.bfloat16)],
-        "count": jnp.full((), int(value), jnp.int32),
-    }
-
-
 def collectives(group):
     """Call every collective with every kind of value."""
     results = {}
@@ -60,40 +48,19 @@ def collectives(group):
     results["odd"] = described(group.broadcast(odd, group.world_size - 1))
     results["flags"] = described(group.broadcast(jnp.array([True, False, group.rank == 0])))
     results["large"] = described(group.all_reduce(np.arange(5000.0) + group.rank))
-    for size in (1, 10_000):
-        everyone = group.gather_objects(["x" * size] * (group.rank + 1))
-        results[f"objects of {size}"] = [len(items) for items in everyone]
-        for src in range(group.world_size):
-            obj = group.broadcast_object({"rank": group.rank, "x": "x" * size}, src)
-            results[f"object of {size} from {src}"] = [obj["rank"], len(obj["x"])]
-    group.barrier()
+    everyone = group.gather_objects(["x" * 10_000] * (group.rank + 1))
+    results["large objects"] = [len(items) for items in everyone]
     return results
 
 
-def learning(group):
-    """Run a run's collectives over a group."""
-    results = {}
-    mine = tree(group.rank + 1.0)
-    averaged = TreeSync(group, mine)(mine) if group.world_size > 1 else mine
-    received = broadcast_tree(group, tree(group.rank + 5.0), jax.local_devices()[0])
-    for name, made in (("averaged", averaged), ("received", received)):
-        results[name] = [described(leaf) for leaf in jax.tree.leaves(made)]
-    own = [2.0 + group.rank] * OWN
-    merged = ScalarExchange(group).merge(3, {"loss": 0.1 + group.rank}, [1.0], own)
-    results["merged"] = [merged.values, merged.sums, merged.own]
-    check_divergence(group, {"policy": lambda: {"w": 1}}, 1)
-    try:
-        check_divergence(group, {"policy": lambda: {"w": group.rank}}, 1)
-    except DivergenceError as error:
-        results["divergence"] = str(error)
-    return results
+def tree(value):
+    return {"kernel": jnp.full((2, 3), value), "bias": jnp.full((4,), value, jnp.bfloat16)}
 
 
 def compiled_again(group):
     """Return compile events of messages and gradients whose sizes and shapes occurred before."""
-    mine = tree(group.rank + 1.0)
-    sync, events = TreeSync(group, mine), []
-    sync(mine)
+    sync, events = TreeSync(group, tree(1.0)), []
+    sync(tree(group.rank + 1.0))
     jax.monitoring.register_event_duration_secs_listener(
         lambda event, seconds, **about: events.append(event)
     )
@@ -115,7 +82,6 @@ def main(rank: int, size: int) -> None:
         "place": [group.rank, group.world_size, group.device],
         "devices": [jax.process_count(), jax.device_count(), jax.local_device_count()],
         "collectives": collectives(group),
-        "learning": learning(group),
         "compiled again": compiled_again(group),
     }
     group.close()

@@ -1,4 +1,4 @@
-"""Devices by name, and the cost of declaring the plugin."""
+"""Devices by name, and what the backends do around a run."""
 
 from __future__ import annotations
 
@@ -6,24 +6,20 @@ import ctypes
 from ctypes.util import find_library
 from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import jax
+import jax.numpy as jnp
 import pytest
 from helpers import python
 
-from rltrain.errors import RltrainError
-from rltrain_jax import devices
+from rltrain import hookimpl
+from rltrain.errors import RltrainError, UsageError
+from rltrain.plugins.manager import RunPlugins
+from rltrain.testing import make_config
+from rltrain_jax import compat, devices
+from rltrain_jax.backends import JaxBackend, coordinator
 from rltrain_jax.devices import _DRIVER_FILES, about, count_cuda, local_device
-
-
-@pytest.mark.slow
-def test_nothing_of_the_plugin_imports_torch():
-    code = (
-        "import sys\n"
-        "import rltrain_jax.backends, rltrain_jax.gradients, rltrain_jax.trees\n"
-        "print('torch' in sys.modules)"
-    )
-    assert python(code).stdout.strip() == "False"
 
 
 def test_the_cpu_is_jaxs_cpu():
@@ -103,3 +99,71 @@ def test_jax_reports_what_it_is_installed_for():
     assert described["version"] == jax.__version__
     cuda = any("cuda" in name for name in described["installed for"].split())
     assert (described["installed for"] == "the CPU only") is not cuda
+
+
+class Parts:
+    """A suite and a library that record where jax puts arrays without a device."""
+
+    @hookimpl
+    def rltrain_make_env(self, session):
+        return jax.config.jax_default_device, jnp.ones(3).devices()
+
+    @hookimpl
+    def rltrain_train(self, session):
+        return jax.config.jax_default_device, jnp.ones(3).devices()
+
+
+@pytest.mark.parametrize("hook", ["rltrain_make_env", "rltrain_train"])
+def test_arrays_without_a_device_are_created_on_the_ranks_device(hook):
+    plugins = RunPlugins()
+    plugins.register(Parts(), "parts")
+    plugins.register(JaxBackend(), "backend")
+    session = SimpleNamespace(world=SimpleNamespace(device="cpu"))
+    device = jax.local_devices(backend="cpu")[0]
+    before = jax.config.jax_default_device
+    assert plugins.first(hook, "parts", session=session) == (device, {device})
+    assert jax.config.jax_default_device is before
+
+
+def test_leaving_a_run_that_never_joined_does_nothing():
+    JaxBackend().rltrain_shutdown(error=None)
+    JaxBackend().rltrain_shutdown(error=ValueError("before there was a group"))
+
+
+def test_gloo_gets_its_address(monkeypatch):
+    """The contract: a factory under the name "cpu", called when the CPU is first used."""
+    registered = {}
+    monkeypatch.setattr(
+        compat.xla_bridge,
+        "register_backend_factory",
+        lambda name, make, **options: registered.update({name: make}),
+    )
+    compat.set_gloo_address("127.0.0.1")
+    assert list(registered) == ["cpu"]
+
+
+ON_JAX = make_config(framework="jax", distributed=True)
+MASTER = {"MASTER_ADDR": "a", "MASTER_PORT": "29500"}
+
+
+NAMED = make_config(framework="jax", master_addr="::1", master_port=2345)
+
+
+@pytest.mark.parametrize(
+    ("config", "variables", "address"),
+    [
+        (ON_JAX, MASTER, ("a", 29500)),
+        # On the next port, since torchrun listens on this one.
+        (ON_JAX, {**MASTER, "TORCHELASTIC_USE_AGENT_STORE": "True"}, ("a", 29501)),
+        (NAMED, MASTER, ("::1", 2345)),
+        (NAMED, {}, ("::1", 2345)),
+    ],
+)
+def test_the_coordinator_is_where_the_user_or_else_the_launcher_says(config, variables, address):
+    assert coordinator(config, variables) == address
+
+
+@pytest.mark.parametrize("variables", [{}, {"MASTER_ADDR": "a"}, {**MASTER, "MASTER_PORT": "x"}])
+def test_without_an_address_there_is_an_error(variables):
+    with pytest.raises(UsageError, match=r"MASTER_ADDR and MASTER_PORT are not set.*--master-addr"):
+        coordinator(ON_JAX, variables)

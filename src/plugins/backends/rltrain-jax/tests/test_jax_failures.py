@@ -28,14 +28,10 @@ def test_a_failing_rank_and_its_peers_exit_at_once(how, culprit):
         assert code == 1
         assert "reports error" in out.splitlines()
         assert err.splitlines()[-1] == "LookupError: this is what went wrong"
-
-
-@pytest.mark.parametrize("how", ["raises", "exits"])
-def test_a_rank_can_report_that_it_lost_a_peer(how):
-    code, out, err = ended("failing_ranks.py", how, 1)[0]
-    assert code == 1
-    assert "reports peer_lost" in out.splitlines()
-    assert err.splitlines()[-1].startswith("ConnectionError: Rank 0 lost a peer in all_reduce(sum)")
+    if culprit == 1:  # Without rank 0, which hosts jax's coordinator, no rank can say anything.
+        code, out, err = results[0]
+        assert (code, "reports peer_lost" in out.splitlines()) == (1, True)
+        assert "\nConnectionError: Rank 0 lost a peer in all_reduce(sum)" in err
 
 
 def test_sigterm_ends_a_rank():

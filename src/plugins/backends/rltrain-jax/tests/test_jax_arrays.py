@@ -1,20 +1,26 @@
-"""Episodes, and numbers that are not finite, are counted in jax's arrays as in numpy's."""
+"""How the core sees jax's arrays: counted and checked as numpy's, saved, and read back."""
 
 from __future__ import annotations
 
 import math
+import pickle
 
 import jax
 import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
 from test_numbers import EnvRules, GradientRules
 from test_statistics import EpisodeRules
 
-from rltrain.data import pack_state, unpack_state
+from rltrain.data import NARROW, pack_state, unpack_state
 from rltrain.metrics.episodes import EpisodeCounter
 from rltrain.metrics.numbers import EnvNumbers, NonFiniteCheck
+from rltrain_adapters.unpickling import load_data
 from rltrain_jax.arrays import JaxArrays
 
 ARRAYS = JaxArrays()
+BY_FRAMEWORK = {"jax": ARRAYS}
 
 
 class TestJax(EnvRules, GradientRules, EpisodeRules):
@@ -49,9 +55,8 @@ def test_counting_with_jax_starts_at_zero_for_any_reward():
 def test_a_jax_counter_resumes_from_a_file():
     counter, other, done = EpisodeCounter(ARRAYS), EpisodeCounter(ARRAYS), jnp.ones(1, bool)
     counter.step(jnp.array([5.0]), ~done, ~done)
-    by_framework = {"jax": ARRAYS}
-    packed = pack_state(counter.get_state(), by_framework)
-    other.set_state(unpack_state(packed, "cpu", by_framework))
+    packed = pack_state(counter.get_state(), BY_FRAMEWORK)
+    other.set_state(unpack_state(packed, "cpu", BY_FRAMEWORK))
     for one in (counter, other):
         one.step(jnp.array([1.0]), done, ~done)
     assert counter.take() == other.take() == (6, 2, 1, 0, 0)
@@ -75,3 +80,30 @@ def test_jax_names_the_path_of_a_gradient():
     assert numbers.count({}) == [0.0, 0.0, 1.0, 0.0, 0.0]
     error = numbers.explain(rank=0, iteration=3)
     assert "rank 0: gradients of ['policy']['kernel']" in str(error)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "uint32", "bool"])
+def test_jax_arrays_are_restored(dtype):
+    state = {"key": jax.random.PRNGKey(7), "x": (jnp.ones((2, 3), dtype), np.ones(2))}
+    back = unpack_state(pack_state(state, BY_FRAMEWORK), "cpu", BY_FRAMEWORK)
+    assert isinstance(back["x"][0], jax.Array)
+    assert isinstance(back["x"][1], np.ndarray)
+    assert (back["x"][0].dtype, back["x"][0].shape) == (dtype, (2, 3))
+    assert (back["x"][0] == 1).all()
+    assert back["x"][0].devices() == {jax.local_devices(backend="cpu")[0]}
+    assert jax.random.normal(back["key"]) == jax.random.normal(state["key"])
+
+
+@pytest.mark.parametrize("protocol", [4, 5])
+@pytest.mark.parametrize("name", ["bfloat16", "float8_e4m3fn", "int4"])
+def test_pickled_arrays_of_narrow_types_are_read(name, protocol):
+    array = np.ones(3, getattr(ml_dtypes, name))
+    back = load_data(pickle.dumps([array, array], protocol))[1]
+    assert (back.dtype, type(back)) == (array.dtype, np.ndarray)
+    np.testing.assert_array_equal(back, array)
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_every_narrow_type_is_one_of_numbers(name):
+    if hasattr(ml_dtypes, name):
+        assert np.dtype(getattr(ml_dtypes, name)).itemsize <= 2
