@@ -50,6 +50,7 @@ def collectives(group):
     results["large"] = described(group.all_reduce(np.arange(5000.0) + group.rank))
     everyone = group.gather_objects(["x" * 10_000] * (group.rank + 1))
     results["large objects"] = [len(items) for items in everyone]
+    results["large object"] = len(group.broadcast_object("x" * (10_000 + group.rank), 1))
     return results
 
 

@@ -1,3 +1,5 @@
+"""Checkpoints as torch writes them: only data is read, and what is no checkpoint is named."""
+
 from __future__ import annotations
 
 import collections
@@ -10,37 +12,43 @@ import zipfile
 import numpy as np
 import pytest
 import torch
+from gymnasium import spaces
 
 from rltrain.data import UnsafePickle
+from rltrain.errors import UsageError, explain_mismatch
+from rltrain.types import ArrayInfo
 from rltrain_torch.checkpoints import load, top_level_keys
+from rltrain_torch.policy import groups_of, read_checkpoint
 
 
-def test_keys_are_those_of_the_saved_mapping(tmp_path):
-    path = tmp_path / "model.pt"
-    torch.save({"model": {"weight": torch.ones(2)}, "epoch": 3}, path)
-    assert top_level_keys(str(path)) == ["model", "epoch"]
+@pytest.fixture
+def saved(tmp_path):
+    """Return a function that saves a state, and returns the file."""
+
+    def save(state):
+        torch.save(state, tmp_path / "model.pt")
+        return tmp_path / "model.pt"
+
+    return save
 
 
-def test_a_file_without_a_mapping_has_no_keys(tmp_path):
-    path = tmp_path / "model.pt"
-    torch.save([1], path)
-    assert top_level_keys(str(path)) == []
+@pytest.mark.parametrize(
+    ("state", "keys"),
+    [({"model": 1, "epoch": 3}, ["model", "epoch"]), ([1], [])],
+)
+def test_keys_are_those_of_the_saved_mapping(saved, state, keys):
+    assert top_level_keys(str(saved(state))) == keys
 
 
-def test_the_reason_for_an_unreadable_file_is_one_line(tmp_path):
-    path = tmp_path / "text.pt"
-    path.write_text("no checkpoint\n")
-    for wrong in (top_level_keys(str(path)), top_level_keys(str(tmp_path / "absent.pt"))):
+def test_the_reason_for_an_unreadable_file_is_one_line(saved, tmp_path):
+    text, damaged = tmp_path / "text.pt", saved({"model": {"weight": torch.ones(2)}})
+    text.write_text("no checkpoint\n")
+    damaged.write_bytes(damaged.read_bytes().replace(b"PK\x01\x02", b"ZZZZ"))
+    assert zipfile.is_zipfile(damaged)  # Its end says so.
+    for path in (text, damaged, tmp_path / "absent.pt"):
+        wrong = top_level_keys(str(path))
         assert wrong.startswith("it cannot be read as a checkpoint (")
         assert "\n" not in wrong
-
-
-def test_a_damaged_archive_is_answered_with_a_reason(tmp_path):
-    path = tmp_path / "model.pt"
-    torch.save({"model": {"weight": torch.ones(2)}}, path)
-    path.write_bytes(path.read_bytes().replace(b"PK\x01\x02", b"ZZZZ"))
-    assert zipfile.is_zipfile(path)  # Its end says so.
-    assert top_level_keys(str(path)).startswith("it cannot be read as a checkpoint (")
 
 
 class Planted:
@@ -62,14 +70,6 @@ def test_a_file_that_would_run_code_is_loaded_only_if_it_is_trusted(tmp_path):
     assert not planted.file.exists()
     assert top_level_keys(path, trusted=True) == ["model", "more"]
     assert planted.file.exists()
-
-
-@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.uint8, np.bool_])
-def test_numbers_and_arrays_of_numpy_are_data(tmp_path, kind):
-    path = str(tmp_path / "model.pt")
-    torch.save({"best": kind(1), "history": np.ones(3, kind)}, path)
-    loaded = load(path)
-    assert (loaded["best"], loaded["history"].tolist()) == (1, [1, 1, 1])
 
 
 def test_an_archive_that_would_grow_is_refused(tmp_path):
@@ -108,14 +108,13 @@ def test_a_wrong_type_of_numpys_is_refused(tmp_path):
     assert top_level_keys(str(path)) == ["n"]
 
 
-@pytest.mark.parametrize("array", [np.arange(6.0).reshape(2, 3), np.array(["a", "b"])])
-def test_arrays_of_numpy_are_loaded(array, tmp_path):
-    path = tmp_path / "a.pth"
-    torch.save({"deep": [(array, 1)], "n": np.int32(3)}, path)
-    loaded = load(str(path))
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, np.uint8, np.bool_, np.str_])
+def test_numbers_and_arrays_of_numpy_are_loaded(saved, kind):
+    array = np.ones((2, 3), kind)
+    loaded = load(str(saved({"deep": [(array, 1)], "n": array[0, 0]})))
     back = loaded["deep"][0][0]
     assert (type(back), back.dtype, back.tolist()) == (np.ndarray, array.dtype, array.tolist())
-    assert loaded["n"] == 3
+    assert loaded["n"] == array[0, 0]
 
 
 @pytest.mark.parametrize(
@@ -200,3 +199,52 @@ def test_what_libraries_save_is_plain(tmp_path):
     for archive in (True, False):
         torch.save(saved, path, _use_new_zipfile_serialization=archive)
         assert repr(load(path)) == repr(saved)
+
+
+# What adapters share to load a policy
+
+
+class OfTheUser:
+    """What only a trusted file may name."""
+
+
+def test_a_checkpoint_is_read_to_the_device(saved):
+    read = read_checkpoint(saved({"model": torch.ones(2)}), "meta")
+    assert read["model"].device.type == "meta"
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        ([1], "is not a checkpoint: it holds a list"),
+        ({"model": OfTheUser()}, "loading it would run code"),
+    ],
+)
+def test_what_is_no_checkpoint_is_named(saved, state, message):
+    path = saved(state)
+    with pytest.raises(UsageError, match=f"--checkpoint {path}: .*{message}"):
+        read_checkpoint(path, "cpu")
+
+
+def test_a_file_that_the_user_trusts_may_name_classes(saved):
+    assert isinstance(read_checkpoint(saved({"it": OfTheUser()}), "cpu", True)["it"], OfTheUser)
+
+
+def test_what_does_not_fit_is_one_line_that_says_what_to_do(tmp_path):
+    path, line = tmp_path / "model.pt", r"fit this run \(RuntimeError: a b\)\. Give the task"
+    with pytest.raises(UsageError, match=line), explain_mismatch(path):
+        raise RuntimeError("a\n\tb")
+    with (
+        pytest.raises(UsageError, match=f"--checkpoint {path}: is another's"),
+        explain_mismatch(path),
+    ):
+        raise UsageError("is another's")
+
+
+def test_groups_have_their_shapes_and_dtypes():
+    box, image = spaces.Box(-1, 1, (2,)), spaces.Box(0, 255, (4, 4, 1), np.uint8)
+    assert groups_of(box) == {"policy": ArrayInfo((2,))}
+    assert groups_of(spaces.Dict(policy=box, eye=image)) == {
+        "policy": ArrayInfo((2,)),
+        "eye": ArrayInfo((4, 4, 1), "uint8"),
+    }

@@ -1,4 +1,4 @@
-"""Counting devices, and the cost of declaring the plugin."""
+"""Devices: how many there are, and several ranks on one GPU with NCCL."""
 
 from __future__ import annotations
 
@@ -8,23 +8,13 @@ import pytest
 import torch
 from helpers import python
 
+from rltrain.config import Placement
 from rltrain.errors import RltrainError
 from rltrain.testing import make_config
 from rltrain.types import World
+from rltrain_torch import devices as nccl
 from rltrain_torch.backends import GlooBackend
 from rltrain_torch.devices import _DRIVER_FILES, about, count_cuda
-
-
-def test_everything_that_is_declared_can_be_chosen():
-    from rltrain.plugins.manager import RunPlugins
-    from rltrain.specs import load_object
-    from rltrain_torch.plugin import rltrain_provides
-
-    for spec in rltrain_provides():
-        if spec.kind == "launcher":
-            assert callable(load_object(spec.factory)().launch)
-        else:
-            RunPlugins().choose(spec)
 
 
 def test_hidden_gpus_do_not_count():
@@ -55,3 +45,43 @@ def test_a_gpu_whose_memory_others_have_taken_is_named(monkeypatch):
     world = World(device="cuda:1")
     with pytest.raises(RltrainError, match=r"Rank 0 cannot open cuda:1: .*--gpu-ids"):
         GlooBackend().rltrain_init_distributed(world, make_config())
+
+
+@pytest.fixture
+def loaded(monkeypatch):
+    """Return a function that sets which NCCL torch has."""
+    monkeypatch.delenv(nccl.ALLOWS, raising=False)
+    monkeypatch.delenv(nccl.MULTICAST, raising=False)
+    monkeypatch.setattr(torch.version, "cuda", "12.8")
+    return lambda version: monkeypatch.setattr(torch.cuda.nccl, "version", lambda: version)
+
+
+def test_a_new_nccl_can_and_for_an_old_one_the_wheel_is_named(loaded):
+    loaded((2, 30, 7))
+    assert nccl.why_not_shared() is None
+    loaded((2, 28, 9))
+    reason = nccl.why_not_shared()
+    assert "torch has NCCL 2.28.9, and 2.30 is the first that can." in reason
+    assert "pip install --no-deps 'nvidia-nccl-cu12>=2.30'" in reason
+
+
+@pytest.mark.parametrize(("name", "value"), [(nccl.ALLOWS, "0"), (nccl.MULTICAST, "1")])
+def test_variables_that_forbid_it_are_named(loaded, monkeypatch, name, value):
+    loaded((2, 30, 7))
+    monkeypatch.setenv(name, value)
+    assert f"{name}={value}" in nccl.why_not_shared()
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ranks", "given", "then"),
+    [
+        (None, 2, {}, {}),
+        ((0, 1), 2, {}, {}),
+        ((1,), 2, {}, {nccl.ALLOWS: "1"}),
+        ((1,), 2, {nccl.ALLOWS: "0"}, {nccl.ALLOWS: "0"}),  # What the user set is left.
+    ],
+)
+def test_only_ranks_that_share_a_gpu_are_allowed_to(gpus, ranks, given, then):
+    placement = Placement(backend="nccl", device_kind="cuda", gpu_ids=gpus)
+    nccl.let_share(given, World(local_world_size=ranks, world_size=ranks), placement)
+    assert given == then

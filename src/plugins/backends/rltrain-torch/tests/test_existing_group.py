@@ -8,6 +8,7 @@ import os
 import pytest
 import torch
 import torch.distributed as dist
+from helpers import python
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
@@ -55,3 +56,39 @@ def test_one_of_another_size_is_refused(existing):
 def test_one_of_another_backend_is_refused(existing):
     with pytest.raises(UsageError, match=r"already, of gloo, with rank 0 of 1; the run needs nccl"):
         TorchProcessGroup("nccl", ALONE)
+
+
+SCRIPT = """
+import torch
+import torch.distributed as dist
+from rltrain.types import World
+from rltrain_torch.group import TorchProcessGroup, destroy_without_gil
+
+def create(world):
+    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+
+def leave(owner):
+    if owner == "the user":
+        create(None)
+    group = TorchProcessGroup("gloo", World(device="cpu"), create)
+    subgroup = dist.new_group()  # As users of torch.distributed make it.
+    destroy_without_gil(subgroup)
+    dist.all_reduce(torch.zeros(400_000), group=subgroup)
+    # The larger the tensor, the later a thread frees it.
+    group.all_reduce(torch.zeros(400_000))
+    group.close()
+    assert dist.is_initialized() == (owner == "the user")
+    if owner == "the user":
+        del group, subgroup
+        dist.destroy_process_group()
+
+for _ in range(20):
+    leave({owner!r})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("owner", ["rltrain", "the user"])
+def test_a_group_can_be_destroyed_right_after_a_collective(owner):
+    # With torch 2.7, gloo's threads and the destructor of a group may wait for each other forever.
+    python(SCRIPT.format(owner=owner), timeout=60)

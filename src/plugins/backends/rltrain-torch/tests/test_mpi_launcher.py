@@ -23,24 +23,24 @@ from rltrain_mpi.plugin import MpiOptions
 RUN = {"library": "rsl_rl", "distributed": True, "nproc_per_node": 2, "writers": ["console"]}
 
 
-def test_it_is_never_chosen_silently():
+def test_the_backend_is_never_chosen_silently_and_brings_its_launcher():
     assert make_plan(RUN, {}).config.backend == "gloo"
-
-
-def test_the_backend_brings_its_launcher():
     plan = make_plan({**RUN, "backend": "mpi"}, {})
     assert (plan.config.backend, plan.config.launcher) == ("mpi", "mpi")
     assert "2 on this node, started by mpi" in plan_table(plan)
 
 
-def test_an_open_quotation_is_refused():
-    with pytest.raises(UsageError, match="mpiexec=mpirun 'a: No closing quotation"):
-        make_plan({**RUN, "backend": "mpi", "mpi.mpiexec": "mpirun 'a"}, {})
-
-
-def test_several_nodes_are_for_the_sites_own_command():
-    with pytest.raises(UsageError, match="--nnodes 2: the launcher mpi does not have it"):
-        make_plan({**RUN, "backend": "mpi", "nnodes": 2, "node_rank": 0}, {})
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mpi.mpiexec": "mpirun 'a"}, "mpiexec=mpirun 'a: No closing quotation"),
+        # Several nodes are for the site's own command.
+        ({"nnodes": 2, "node_rank": 0}, "--nnodes 2: the launcher mpi does not have it"),
+    ],
+)
+def test_wrong_options_are_refused(options, message):
+    with pytest.raises(UsageError, match=message):
+        make_plan({**RUN, "backend": "mpi", **options}, {})
 
 
 def test_ranks_of_another_backend_are_refused():
@@ -59,12 +59,9 @@ def test_ranks_on_several_nodes_need_no_address():
         make_plan(asked, environ)
 
 
-def test_a_command_that_is_not_there_is_named():
+def test_without_mpiexec_it_says_what_to_install(monkeypatch, tmp_path):
     with pytest.raises(UsageError, match="there is no command nothere"):
         mpiexec(MpiOptions(mpiexec="nothere --flag"))
-
-
-def test_without_mpiexec_it_says_what_to_install(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     with pytest.raises(UsageError, match="there is no mpiexec next to this Python or on PATH"):
@@ -96,6 +93,4 @@ def test_a_rank_ends_even_if_its_launcher_ended_before_it_read_its_number(tmp_pa
 
 
 def test_the_doctor_is_told_which_mpi_there_is():
-    found = about()
-    assert found["mpi4py"]
-    assert found["MPI"]
+    assert all(about()[name] for name in ("mpi4py", "MPI"))

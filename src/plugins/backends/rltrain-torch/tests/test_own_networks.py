@@ -34,6 +34,10 @@ class Net(nn.Module):
         return self.layer(self.before(self, x))
 
 
+def through(part):
+    return Net(lambda net, x: net.norm(x), norm=part)
+
+
 def by_running_mean(net, x):
     """Use the mean so far, then update it: in this call the others' rows count for nothing."""
     centered = x - torch.as_tensor(net.mean)
@@ -71,10 +75,8 @@ class ADistribution(Net):
 MIXING = {
     "the batch's mean": lambda: Net(lambda net, x: x - x.mean(0)),
     "the batch's greatest": lambda: Net(lambda net, x: x / x.abs().max()),
-    "BatchNorm1d": lambda: Net(lambda net, x: net.norm(x), norm=nn.BatchNorm1d(WIDTH)),
-    "BatchNorm1d without statistics": lambda: Net(
-        lambda net, x: net.norm(x), norm=nn.BatchNorm1d(WIDTH, track_running_stats=False)
-    ),
+    "BatchNorm1d": lambda: through(nn.BatchNorm1d(WIDTH)),
+    "BatchNorm1d alone": lambda: through(nn.BatchNorm1d(WIDTH, track_running_stats=False)),
     "InstanceNorm1d of the columns": lambda: Net(
         lambda net, x: net.norm(x.t()).t(), norm=nn.InstanceNorm1d(WIDTH)
     ),
@@ -103,36 +105,29 @@ def of_the_last_frames(net, x):
     return sum(net.frames) / len(net.frames)
 
 
+RNG = np.random.default_rng
 ROW_BY_ROW = {
     "nothing special": Net,
-    "dropout": lambda: Net(lambda net, x: net.drop(x), drop=nn.Dropout(0.5)),
+    "dropout": lambda: through(nn.Dropout(0.5)),
     "torch's noise": lambda: Net(lambda net, x: x + torch.randn_like(x)),
     "numpy's noise": lambda: Net(lambda net, x: x + np.random.standard_normal()),
     "Python's noise": lambda: Net(lambda net, x: x + random.random()),
-    "noise that nothing holds": lambda: Net(
-        lambda net, x: x + np.random.default_rng().standard_normal()
+    "noise that nothing holds": lambda: Net(lambda net, x: x + RNG().standard_normal()),
+    "noise of its own": lambda: Net(lambda net, x: x + net.noise.random(), noise=RNG()),
+    "spectral norm": lambda: through(nn.utils.spectral_norm(nn.Linear(WIDTH, WIDTH))),
+    "spectral norm as a parametrization": lambda: through(
+        nn.utils.parametrizations.spectral_norm(nn.Linear(WIDTH, WIDTH))
     ),
-    "noise of its own": lambda: Net(
-        lambda net, x: x + net.noise.standard_normal(), noise=np.random.default_rng()
-    ),
-    "spectral norm": lambda: Net(
-        lambda net, x: net.n(x), n=nn.utils.spectral_norm(nn.Linear(WIDTH, WIDTH))
-    ),
-    "spectral norm as a parametrization": lambda: Net(
-        lambda net, x: net.n(x), n=nn.utils.parametrizations.spectral_norm(nn.Linear(WIDTH, WIDTH))
-    ),
-    "weight norm": lambda: Net(
-        lambda net, x: net.n(x), n=nn.utils.weight_norm(nn.Linear(WIDTH, WIDTH))
-    ),
+    "weight norm": lambda: through(nn.utils.weight_norm(nn.Linear(WIDTH, WIDTH))),
     "float64": lambda: Net(lambda net, x: net.n(x.double()).float(), n=nn.Linear(4, 4).double()),
     "bfloat16": lambda: Net(
         lambda net, x: net.n(x.bfloat16()).float(), n=nn.Linear(4, 4).bfloat16()
     ),
-    "LayerNorm": lambda: Net(lambda net, x: net.norm(x), norm=nn.LayerNorm(WIDTH)),
+    "LayerNorm": lambda: through(nn.LayerNorm(WIDTH)),
     "InstanceNorm1d of each row": lambda: Net(
         lambda net, x: net.norm(x.unsqueeze(1)).squeeze(1), norm=nn.InstanceNorm1d(1)
     ),
-    "BatchNorm1d that is frozen": lambda: Net(lambda net, x: net.norm(x), norm=Frozen(WIDTH)),
+    "BatchNorm1d that is frozen": lambda: through(Frozen(WIDTH)),
     "the last frames": lambda: Net(of_the_last_frames, frames=collections.deque(maxlen=3)),
     "in place": lambda: Net(lambda net, x: x.clone().mul_(2)),
     "no copy can be made": lambda: Net(lambda net, x: x, lock=__import__("threading").Lock()),

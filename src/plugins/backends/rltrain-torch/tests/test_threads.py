@@ -1,4 +1,4 @@
-"""How many threads torch has on the CPU: what the networks' sizes pay for."""
+"""How many threads torch has on the CPU, and what the ranks of a node are forked from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box
+from helpers import python
 
+from rltrain.plugins.registry import discover
+from rltrain.specs import LibrarySpec
 from rltrain.types import World
 from rltrain_torch import threads
 from rltrain_torch.backends import GlooBackend
@@ -39,23 +42,21 @@ def chosen(*sizes, space=None, rows=1_000, device="cpu"):
 
 
 @pytest.mark.parametrize(
-    ("sizes", "rows", "expected"),
+    ("sizes", "given", "expected"),
     [
-        ((), 1_000, 1),
-        ((SMALL,), 1_000, 1),
-        ((LARGE,), 1_000, 4),
-        ((LARGE, SMALL), 1_000, 4),
-        ((SMALL, LARGE), 1_000, 4),
-        ((LARGE,), 1_000_000, CORES),
+        ((), {}, 1),
+        ((SMALL,), {}, 1),
+        ((LARGE,), {}, 4),
+        ((LARGE, SMALL), {}, 4),
+        ((SMALL, LARGE), {}, 4),
+        ((LARGE,), {"rows": 1_000_000}, CORES),
+        ((SMALL,), {"space": IMAGE}, CORES),
+        ((SMALL,), {"device": "cuda:0"}, 2),  # As it was.
     ],
 )
-def test_work_pays_for_threads(sizes, rows, expected):
+def test_work_pays_for_threads(sizes, given, expected):
     torch.set_num_threads(2)
-    assert chosen(*sizes, rows=rows) == expected
-
-
-def test_images_are_for_all_cores():
-    assert chosen(SMALL, space=IMAGE) == CORES
+    assert chosen(*sizes, **given) == expected
 
 
 def test_the_user_chooses(monkeypatch):
@@ -69,11 +70,6 @@ def test_a_joined_rank_has_its_own_cores():
     assert torch.get_num_threads() == CORES
 
 
-def test_a_gpu_leaves_torch_as_it_is():
-    torch.set_num_threads(3)
-    assert chosen(SMALL, device="cuda:0") == 3
-
-
 def test_the_callers_threads_are_as_before_once_it_has_trained():
     env = SimpleNamespace(single_observation_space=Box(-1, 1, (4,)))
     session = SimpleNamespace(world=World(), env=env, batch_rows=1)
@@ -84,3 +80,40 @@ def test_the_callers_threads_are_as_before_once_it_has_trained():
     with pytest.raises(StopIteration) as ended:
         training.send("result")
     assert (ended.value.value, torch.get_num_threads()) == ("result", 3)
+
+
+TO_PRELOAD = """
+import sys, threading
+asked = []
+def look(frame, event, argument):
+    if event == "call" and frame.f_globals.get("__name__") == "torch.cuda":
+        asked.append(frame.f_code.co_name)
+import torch
+sys.setprofile(look)
+for name in ["rltrain_torch.preload", "rltrain.run.worker", *sys.argv[1:]]:
+    __import__(name)
+sys.setprofile(None)
+opens = {"is_available", "device_count", "init", "_lazy_init"}
+threads = threading.active_count()
+torch.optim.SGD([torch.zeros(1, requires_grad=True)], 0.1).zero_grad()
+imported = set(sys.modules)
+torch.optim.Adam([torch.zeros(1, requires_grad=True)]).step()
+later = sorted(name for name in set(sys.modules) - imported if name.startswith("torch"))
+assert not torch.distributed.is_initialized()
+print(sorted(opens.intersection(asked)), threads, later, sep=" | ")
+"""
+
+
+def preloaded() -> list[tuple[str, str]]:
+    """Return the modules of installed libraries, with the kind of device."""
+    libraries = [spec for spec in discover().all(LibrarySpec) if "torch" in spec.frameworks]
+    return [("cpu", "json"), *(pair for spec in libraries for pair in spec.preload.items())]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("device", "module"), preloaded())
+def test_what_ranks_are_forked_from_is_imported_without_cuda_or_a_thread(device, module):
+    asked, threads, later = python(TO_PRELOAD, module).stdout.splitlines()[-1].split(" | ")
+    assert (threads, later) == ("1", "[]")
+    if device != "cpu":
+        assert asked == "[]"
