@@ -151,30 +151,6 @@ def test_parameters_of_the_wrong_type():
 # The environment
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_frameworks_agree(name, framework):
-    """They compute the same from equal states and actions, also across resets."""
-    ours, other = make_batched(64, name, "numpy"), make_batched(64, name, framework)
-    ours.reset(seed=0), other.reset(seed=0)
-    rng, finished = np.random.default_rng(1), 0
-    for _ in range(60):
-        # The state is copied over, because the frameworks draw different initial states.
-        state = ours.get_state()
-        other.set_state({**other.get_state(), **{key: state[key] for key in list(state)[:2]}})
-        actions = random_actions(ours, rng)
-        left, right = ours.step(actions), other.step(array(framework, actions))
-        np.testing.assert_allclose(
-            left[4]["final_obs"], as_numpy(right[4]["final_obs"]), rtol=1e-5, atol=1e-5
-        )
-        np.testing.assert_allclose(left[1], as_numpy(right[1]), rtol=1e-5, atol=1e-5)
-        same(left[2], right[2])
-        same(left[3], right[3])
-        finished += int((left[2] | left[3]).sum())
-    assert finished or name == Pendulum.name
-
-
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_last_step_that_terminates_is_not_truncated(framework):
     env = make_batched(2, CartPole.name, framework, max_episode_length=1)

@@ -31,71 +31,58 @@ class Levers(gymnasium.Env):
 gymnasium.register("ConformanceLevers-v0", Levers, max_episode_steps=9)
 
 
-class TestContinuous(SuiteConformance):
+class OnGymnasium(SuiteConformance):
     suite = "gymnasium"
+    env = {"max_episode_length": 15}
+
+
+class TestContinuous(OnGymnasium):
     task = "rltrain/CartPoleContinuous-v1"
-    env = {"max_episode_length": 15}
 
 
-class TestDiscrete(SuiteConformance):
-    suite = "gymnasium"
+class TestDiscrete(OnGymnasium):
     task = "rltrain/CartPole-v1"
-    env = {"max_episode_length": 15}
 
 
-class TestConvertedDiscrete(SuiteConformance):
-    suite = "gymnasium"
+class TestConvertedDiscrete(OnGymnasium):
     task = "CartPole-v1"
     env = {"max_episode_steps": 15}
 
 
-class TestConvertedContinuous(SuiteConformance):
-    suite = "gymnasium"
+class TestConvertedContinuous(OnGymnasium):
     task = "Pendulum-v1"
     env = {"max_episode_steps": 15}
     ends = False
 
 
-class TestMultiDiscrete(SuiteConformance):
-    suite = "gymnasium"
+class TestMultiDiscrete(OnGymnasium):
     task = "ConformanceLevers-v0"
+    env = {}
 
 
-class TestContinuousOfJax(SuiteConformance):
-    suite = "gymnasium"
-    task = "rltrain/CartPoleContinuous-v1"
+class TestContinuousOfJax(TestContinuous):
     framework = "jax"
-    env = {"max_episode_length": 15}
 
 
-class TestDiscreteOfJax(SuiteConformance):
-    suite = "gymnasium"
-    task = "rltrain/CartPole-v1"
+class TestDiscreteOfJax(TestDiscrete):
     framework = "jax"
-    env = {"max_episode_length": 15}
 
 
-class TestConvertedToJax(SuiteConformance):
-    suite = "gymnasium"
-    task = "CartPole-v1"
+class TestConvertedToJax(TestConvertedDiscrete):
     framework = "jax"
-    env = {"max_episode_steps": 15}
 
 
-class TestImages(SuiteConformance):
-    suite = "gymnasium"
+class TestImages(OnGymnasium):
     task = "rltrain/CartPoleContinuousCamera-v1"
-    env = {"max_episode_length": 15}
 
 
-class TestImagesBesideVectors(SuiteConformance):
-    suite = "gymnasium"
+class TestImagesBesideVectors(OnGymnasium):
     task = "rltrain/CartPoleContinuousCameraAndMotion-v1"
-    env = {"max_episode_length": 15}
 
 
-class TestImagesOfJax(SuiteConformance):
-    suite = "gymnasium"
+class TestImagesOfJax(OnGymnasium):
     task = "rltrain/CartPoleCamera-v1"
     framework = "jax"
-    env = {"max_episode_length": 15}
+
+
+del OnGymnasium

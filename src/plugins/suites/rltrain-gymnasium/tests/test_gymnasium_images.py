@@ -1,8 +1,6 @@
-"""Gymnasium's tasks with images: alone, together with vectors, rendered by MuJoCo."""
+"""Gymnasium's tasks with images, alone and together with vectors; what videos show."""
 
 from __future__ import annotations
-
-import types
 
 import gymnasium
 import numpy as np
@@ -11,12 +9,11 @@ import torch
 from gymnasium.spaces import Box, Dict, Discrete, Sequence, Tuple
 
 from rltrain.errors import UsageError
-from rltrain.metrics.environment import check_env
-from rltrain.testing import make_config
-from rltrain.types import ArrayInfo, World
+from rltrain.types import ArrayInfo
 from rltrain_devkit import SuiteConformance
 from rltrain_gymnasium.plugin import describe
-from rltrain_gymnasium.suite import GymnasiumSuite
+from rltrain_gymnasium.tasks import EMBEDDED, make_task
+from rltrain_gymnasium.tasks.base import BLUE, RED
 
 IMAGE, VECTOR = Box(0, 255, (6, 8, 3), np.uint8), Box(-1, 1, (2,))
 SEEN, BESIDE = "SeenCount-v0", "SeenCountBesideVector-v0"
@@ -50,14 +47,10 @@ gymnasium.register(SEEN, Counting, max_episode_steps=7)
 gymnasium.register(BESIDE, Counting, max_episode_steps=7, kwargs={"space": GROUPS})
 
 
-def make(task, num_envs=3, framework="torch", **env):
-    config = make_config(task=task, num_envs=num_envs, framework=framework, env=env)
-    session = types.SimpleNamespace(
-        config=config, world=World(), framework=framework, renders=False
-    )
-    made = GymnasiumSuite().rltrain_make_env(session)
-    check_env(made, num_envs, "gymnasium")
-    return made
+def make(task, renders=False):
+    kit = SuiteConformance()
+    kit.suite, kit.task, kit.num_envs = "gymnasium", task, 3
+    return kit.make({}, renders)
 
 
 class TestImages(SuiteConformance):
@@ -187,3 +180,71 @@ class Apart(Counting):
 def test_images_in_an_unsupported_layout_are_refused(space, message):
     with pytest.raises(UsageError, match=message):
         describe_space(space)
+
+
+def middle(picture, color):
+    """Return the center of all pixels of a color: row and column."""
+    return np.argwhere((picture == color).all(-1)).mean(0)
+
+
+@pytest.mark.parametrize("task", EMBEDDED)
+def test_embedded_tasks_are_rendered(task):
+    env = make(task, renders=True)
+    env.reset(seed=0)
+    (picture,) = env.render()
+    assert (picture.dtype, picture.shape) == (np.uint8, (320, 480, 3))
+    assert (picture == RED).all(-1).any()
+
+
+def test_the_frame_of_a_cart_pole_shows_its_state():
+    task = make_task("rltrain/CartPole-v1", {})
+    left, right = (task.picture([x, 0.0, angle, 0.0]) for x, angle in ((-1, 0.2), (1, -0.2)))
+    np.testing.assert_array_equal(left, right[:, ::-1])
+    row, column = middle(left, BLUE)
+    # The cart is left of the center, and the pole leans to the right.
+    assert middle(left, RED)[1] - column > 5
+    assert column == pytest.approx(240 - 480 / (2.2 * 2.4), abs=1.5)
+    assert middle(left, RED)[0] < row
+
+
+def test_mujoco_tasks_offer_their_scene():
+    pytest.importorskip("mujoco")
+    pytest.importorskip("imageio", reason="needs gymnasium[mujoco]")
+    env = make("InvertedPendulum-v5", renders=True)
+    observations, _ = env.reset(seed=0)
+    for index in (2, 0):
+        model, data = env.mujoco_scene(index)
+        assert model.nq == 2
+        np.testing.assert_allclose(data.qpos, observations[index, :2], rtol=1e-6)
+    assert make("CartPole-v1", renders=True).mujoco_scene is None
+
+
+def test_only_the_first_gymnasium_environment_is_rendered():
+    pytest.importorskip("pygame")
+    env = make("CartPole-v1", renders=True)
+    assert [one.render_mode for one in env._env.envs] == ["rgb_array", None, None]
+    env.reset(seed=0)
+    (frame,) = env.render()
+    assert (frame.dtype, frame.shape) == (np.uint8, (400, 600, 3))
+    env.close()
+
+
+class Blind(gymnasium.Env):
+    observation_space = action_space = gymnasium.spaces.Box(-1, 1, (1,), np.float32)
+
+
+class Windowed(Blind):
+    metadata = {"render_modes": ["human"]}
+
+    def __init__(self, render_mode=None):
+        self.render_mode = render_mode
+
+
+@pytest.mark.parametrize("kind", [Blind, Windowed])
+def test_a_task_that_cannot_render_is_refused(kind):
+    gymnasium.register("Undrawn-v0", kind)
+    try:
+        with pytest.raises(UsageError, match=r"--video, .*: the task 'Undrawn-v0' cannot render"):
+            make("Undrawn-v0", renders=True)
+    finally:
+        del gymnasium.registry["Undrawn-v0"]

@@ -253,18 +253,6 @@ def test_no_program_of_opcodes_runs_code(pieces):
     tried(b"\x80\x05" + b"".join(pieces) + b".")
 
 
-@pytest.mark.slow
-@settings(max_examples=500, deadline=None)
-@given(st.data())
-def test_no_damage_runs_code(data):
-    """Bytes of real pickles, changed here and there."""
-    obj = data.draw(st.sampled_from([*DATA, *ARRAYS]))
-    damaged = bytearray(pickle.dumps([obj], data.draw(st.sampled_from([2, 4, 5]))))
-    for place in data.draw(st.lists(st.integers(0, len(damaged) - 1), max_size=5)):
-        damaged[place] = data.draw(st.integers(0, 255))
-    tried(bytes(damaged))
-
-
 def test_a_small_file_takes_no_more_memory_than_it_has_bytes():
     huge = 10**12
     for claim in (
