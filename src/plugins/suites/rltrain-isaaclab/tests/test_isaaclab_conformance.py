@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import importlib.util
+
+import pytest
+
 from rltrain_devkit import SuiteConformance
 
 
-class TestManagerBased(SuiteConformance):
+class OnIsaacLab(SuiteConformance):
     suite = "isaaclab"
+    env = {"episode_length_s": 0.5}
+
+
+class TestManagerBased(OnIsaacLab):
     task = "Isaac-Cartpole-v0"
-    env = {"episode_length_s": 0.5}
 
 
-class TestAsymmetric(SuiteConformance):
-    suite = "isaaclab"
+class TestAsymmetric(OnIsaacLab):
     task = "Isaac-Cartpole-Asymmetric-Direct-v0"
-    env = {"episode_length_s": 0.5}
 
 
-class TestCamera(SuiteConformance):
-    suite = "isaaclab"
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="jax is not installed")
+class TestAsymmetricOfJax(TestAsymmetric):
+    framework = "jax"
+
+
+class TestCamera(OnIsaacLab):
     task = "Isaac-Cartpole-RGB-Camera-Direct-v0"
-    env = {"episode_length_s": 0.5}
 
 
-class TestDiscrete(SuiteConformance):
-    suite = "isaaclab"
+class TestDiscrete(OnIsaacLab):
     task = "Isaac-Cartpole-Discrete-Direct-v0"
-    env = {"episode_length_s": 0.5}
+
+
+del OnIsaacLab

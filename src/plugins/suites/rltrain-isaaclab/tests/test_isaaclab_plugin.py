@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import pytest
+from helpers import python
 
 from rltrain.errors import UsageError
 from rltrain.types import TaskInfo
@@ -41,23 +42,6 @@ def test_a_task_is_described_only_once(asked):
     assert tuned(info, "skrl", "ppo")["agent"]["lambda"] == 0.95
     assert tuned(info, "skrl", "sac") is None
     assert len(asked) == 1
-
-
-@pytest.mark.slow
-def test_options_reach_the_description():
-    assert describe("Isaac-Cartpole-v0", {"episode_length_s": 0.5}).max_episode_length == 30
-    with pytest.raises(UsageError, match=r"env.epsiode: the task .* has no such option"):
-        describe("Isaac-Cartpole-v0", {"epsiode": 1})
-
-
-@pytest.mark.slow
-def test_direct_tasks_declare_more():
-    assert describe("Isaac-Cartpole-Asymmetric-Direct-v0", {}).actions == (1,)
-    info = describe("Isaac-Cartpole-RGB-Camera-Direct-v0", {})
-    assert info.observations["policy"].shape == (36, 36, 3)
-    assert info.num_envs == 16
-    info = describe("Isaac-Cartpole-Discrete-Direct-v0", {})
-    assert (info.action, info.actions) == ("discrete", (3,))
 
 
 @pytest.mark.slow
@@ -125,12 +109,8 @@ def test_a_task_in_a_users_module(project):
 
 
 def test_a_missing_module_is_named():
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match="Isaac-X-v0': the module 'no_such_module' cannot be"):
         describe("no_such_module:Isaac-X-v0", {})
-    assert str(refused.value) == (
-        "The task 'no_such_module:Isaac-X-v0': the module 'no_such_module' cannot be imported: "
-        "No module named 'no_such_module'"
-    )
 
 
 def test_options_that_cannot_be_loaded_are_an_error(monkeypatch):
@@ -143,11 +123,10 @@ def test_options_that_cannot_be_loaded_are_an_error(monkeypatch):
 
 def test_tasks_are_listed_without_importing_them():
     assert "Isaac-Cartpole-v0" in tasks()
-    code = (
-        "import sys, rltrain_isaaclab.plugin as plugin\n"
-        "plugin.tasks(), plugin.knows('CartPole-v1')\n"
-        "heavy = 'torch', 'numpy', 'gymnasium', 'isaaclab', 'isaaclab_tasks'\n"
-        "print([name for name in heavy if name in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stdout.strip() == "[]", result.stderr
+    code = """
+    import sys, rltrain_isaaclab.plugin as plugin
+    plugin.tasks(), plugin.knows("CartPole-v1")
+    heavy = "torch", "numpy", "gymnasium", "isaaclab", "isaaclab_tasks"
+    print([name for name in heavy if name in sys.modules])
+    """
+    assert python(code).stdout.strip() == "[]"

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from importlib.metadata import PackageNotFoundError, version
 
 import pytest
+from helpers import rltrain_command
 
 from rltrain.plugins.registry import discover
 
@@ -29,11 +28,13 @@ def test_two_ranks_learn(library, tmp_path, record_property):
     [record] = [record for record in discover().records if record.name == library]
     if record.status != "ready":
         pytest.skip(f"{library} is {record.status}: {record.reason}")
-    command = [sys.executable, "-m", "rltrain", "--library", library, "--task", "Isaac-Cartpole-v0"]
-    command += ["--distributed", "--nproc-per-node", "2", "--device", "cpu", "--headless"]
-    command += ["--max-iterations", "2", "--log-root", str(tmp_path), "env.rewards.alive.weight=2"]
-    result = subprocess.run(command, capture_output=True, text=True, timeout=560)
-    assert result.returncode == 0, result.stdout + result.stderr
+    rltrain_command(
+        *("--library", library, "--task", "Isaac-Cartpole-v0", "--device", "cpu", "--headless"),
+        *("--distributed", "--nproc-per-node", "2", "--max-iterations", "2"),
+        *("--log-root", str(tmp_path), "env.rewards.alive.weight=2"),
+        timeout=560,
+        check=True,
+    )
     assert list(tmp_path.rglob(FINAL[library]))
     [manifest] = tmp_path.rglob("manifest.json")
     assert json.loads(manifest.read_text())["world_size"] == 2

@@ -5,75 +5,43 @@ from __future__ import annotations
 import gymnasium as gym
 import isaaclab.envs  # noqa: F401 - like Isaac Lab, needs the app to run
 
-from . import agents
+DIRECT = f"{__name__}.cartpole_direct"
+YAML = f"{__name__}.agents:%s_cfg.yaml"
+CLASS = f"{__name__}.agents.rsl_rl_ppo_cfg:%s"
 
-ENVS = "isaaclab.envs:ManagerBasedRLEnv"
 
-gym.register(
-    id="Isaac-Cartpole-v0",
-    entry_point=ENVS,
-    disable_env_checker=True,
-    kwargs={
-        "env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleEnvCfg",
-        "rl_games_cfg_entry_point": f"{agents.__name__}:rl_games_ppo_cfg.yaml",
-        "rsl_rl_cfg_entry_point": f"{agents.__name__}.rsl_rl_ppo_cfg:CartpolePPORunnerCfg",
-        "skrl_cfg_entry_point": f"{agents.__name__}:skrl_ppo_cfg.yaml",
-    },
+def register(name, entry_point, cfg, **agents):
+    kwargs = {f"{library}_cfg_entry_point": place for library, place in agents.items()}
+    kwargs["env_cfg_entry_point"] = f"{__name__}.cartpole_cfg:{cfg}"
+    gym.register(id=name, entry_point=entry_point, disable_env_checker=True, kwargs=kwargs)
+
+
+register(
+    "Isaac-Cartpole-v0",
+    *("isaaclab.envs:ManagerBasedRLEnv", "CartpoleEnvCfg"),
+    rl_games=YAML % "rl_games_ppo",
+    rsl_rl=CLASS % "CartpolePPORunnerCfg",
+    skrl=YAML % "skrl_ppo",
 )
-gym.register(
-    id="Isaac-Cartpole-Play-v0",
-    entry_point=ENVS,
-    disable_env_checker=True,
-    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpolePlayEnvCfg"},
+register("Isaac-Cartpole-Play-v0", "isaaclab.envs:ManagerBasedRLEnv", "CartpolePlayEnvCfg")
+register(
+    "Isaac-Cartpole-Asymmetric-Direct-v0",
+    *(f"{DIRECT}:CartpoleAsymmetricEnv", "CartpoleAsymmetricEnvCfg"),
+    rl_games=YAML % "rl_games_asymmetric_ppo",
+    rsl_rl=CLASS % "CartpoleAsymmetricRunnerCfg",
+    skrl=YAML % "skrl_asymmetric_ppo",
 )
-gym.register(
-    id="Isaac-Cartpole-Asymmetric-Direct-v0",
-    entry_point=f"{__name__}.cartpole_direct:CartpoleAsymmetricEnv",
-    disable_env_checker=True,
-    kwargs={
-        "env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleAsymmetricEnvCfg",
-        "rl_games_cfg_entry_point": f"{agents.__name__}:rl_games_asymmetric_ppo_cfg.yaml",
-        "rsl_rl_cfg_entry_point": f"{agents.__name__}.rsl_rl_ppo_cfg:CartpoleAsymmetricRunnerCfg",
-        "skrl_cfg_entry_point": f"{agents.__name__}:skrl_ppo_cfg.yaml",
-    },
+CAMERA = f"{DIRECT}:CartpoleCameraEnv", "CartpoleRGBCameraEnvCfg"
+register(
+    "Isaac-Cartpole-RGB-Camera-Direct-v0",
+    *CAMERA,
+    rl_games=YAML % "rl_games_camera_ppo",
+    skrl=YAML % "skrl_camera_ppo",
 )
-gym.register(
-    id="Isaac-Cartpole-RGB-Camera-Direct-v0",
-    entry_point=f"{__name__}.cartpole_direct:CartpoleCameraEnv",
-    disable_env_checker=True,
-    kwargs={
-        "env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleRGBCameraEnvCfg",
-        "rl_games_cfg_entry_point": f"{agents.__name__}:rl_games_camera_ppo_cfg.yaml",
-        "skrl_cfg_entry_point": f"{agents.__name__}:skrl_camera_ppo_cfg.yaml",
-    },
+register("Isaac-Cartpole-Seen-Direct-v0", *CAMERA)
+register(
+    "Isaac-Cartpole-Discrete-Direct-v0", f"{DIRECT}:CartpoleDiscreteEnv", "CartpoleDiscreteEnvCfg"
 )
-gym.register(
-    id="Isaac-Cartpole-Seen-Direct-v0",
-    entry_point=f"{__name__}.cartpole_direct:CartpoleCameraEnv",
-    disable_env_checker=True,
-    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleRGBCameraEnvCfg"},
-)
-gym.register(
-    id="Isaac-Cartpole-Depth-Camera-Direct-v0",
-    entry_point=f"{__name__}.cartpole_direct:CartpoleCameraEnv",
-    disable_env_checker=True,
-    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleDepthCameraEnvCfg"},
-)
-gym.register(
-    id="Isaac-Cartpole-Discrete-Direct-v0",
-    entry_point=f"{__name__}.cartpole_direct:CartpoleDiscreteEnv",
-    disable_env_checker=True,
-    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartpoleDiscreteEnvCfg"},
-)
-gym.register(
-    id="Isaac-Cart-Double-Pendulum-Direct-v0",
-    entry_point="isaaclab.envs:DirectMARLEnv",
-    disable_env_checker=True,
-    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:CartDoublePendulumEnvCfg"},
-)
-gym.register(
-    id="Isaac-Cart-Choosing-Pendulum-Direct-v0",
-    entry_point="isaaclab.envs:DirectMARLEnv",
-    disable_env_checker=True,
-    kwargs={"env_cfg_entry_point": f"{__name__}.cartpole_cfg:ChoosingPendulumEnvCfg"},
-)
+AGENTS = "isaaclab.envs:DirectMARLEnv"
+register("Isaac-Cart-Double-Pendulum-Direct-v0", AGENTS, "CartDoublePendulumEnvCfg")
+register("Isaac-Cart-Choosing-Pendulum-Direct-v0", AGENTS, "ChoosingPendulumEnvCfg")

@@ -82,12 +82,6 @@ class CartpoleRGBCameraEnvCfg(DirectRLEnvCfg):
 
 
 @configclass
-class CartpoleDepthCameraEnvCfg(CartpoleRGBCameraEnvCfg):
-    observation_space: list = [36, 36, 1]
-    tiled_camera: CameraCfg = CameraCfg(data_types=["depth"])
-
-
-@configclass
 class CartpoleDiscreteEnvCfg(DirectRLEnvCfg):
     scene: SceneCfg = SceneCfg(num_envs=64)
     action_space: object = {3}

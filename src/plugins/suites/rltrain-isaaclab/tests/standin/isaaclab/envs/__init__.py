@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import MISSING
 
 from isaaclab.app import RUNNING
@@ -58,12 +59,6 @@ class DirectMARLEnvCfg(_EnvCfg):
 
 def __getattr__(name):
     """Import torch only where an environment is made."""
-    if name in ("ManagerBasedRLEnv", "DirectRLEnv"):
-        from isaaclab.envs import rl_env
-
-        return getattr(rl_env, name)
-    if name in ("DirectMARLEnv", "multi_agent_to_single_agent"):
-        from isaaclab.envs import marl
-
-        return getattr(marl, name)
+    if name.endswith("Env") or name == "multi_agent_to_single_agent":
+        return getattr(importlib.import_module("isaaclab.envs.rl_env"), name)
     raise AttributeError(name)

@@ -1,1 +1,0 @@
-"""Isaac Lab's configurations of RL libraries."""
