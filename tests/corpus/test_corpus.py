@@ -1,11 +1,12 @@
-"""Every public options file of Isaac Lab works, or is refused with the reason."""
+"""Every options file and checkpoint that others wrote is used, or refused with the reason."""
 
 from __future__ import annotations
 
 import pytest
+from checkpoints import LATE, USED, files, outcomes
 from outcomes import WORKS, all_outcomes
 
-pytestmark = [pytest.mark.slow, pytest.mark.network, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 REFUSED = {
     "refused: agent.class=AMP": 3,
@@ -22,6 +23,7 @@ EXPECTED = {
 """What docs/isaaclab.md says."""
 
 
+@pytest.mark.network
 @pytest.mark.parametrize(("version", "library"), EXPECTED)
 def test_every_file_works_or_is_refused_with_the_reason(version, library, wheels, tmp_path):
     pytest.importorskip(library)
@@ -34,3 +36,32 @@ def test_every_file_works_or_is_refused_with_the_reason(version, library, wheels
     counts = all_outcomes(library, wheels(version), tmp_path, note)
     assert not odd
     assert counts == expected
+
+
+NOT_USED = {
+    "of another task": "size mismatch",
+    "of smaller networks": "Missing key",
+    "of rsl_rl": "It looks like one of rsl_rl: try --library rsl_rl",
+    "of skrl": "It looks like one of skrl: try --library skrl",
+    "of rl_games": "It looks like one of rl_games: try --library rl_games",
+    "weights alone": "this is not a checkpoint of rsl_rl",
+    "a whole module": "loading it would run code (torch.nn.modules.linear.Linear)",
+    "an exported policy": "Name the checkpoint from which it was exported",
+    "an archive of another library": "it cannot be read as a checkpoint",
+    "an empty file": "it is empty",
+    "a pointer of Git LFS": "git lfs pull",
+    "a folder": "is a folder",
+    "a file that was renamed": "there is no such file",
+}
+"""By file, a part of the reason."""
+
+
+def test_checkpoints_of_others_are_used_or_refused_before_ranks_start(tmp_path):
+    pytest.importorskip("rl_games"), pytest.importorskip("rsl_rl"), pytest.importorskip("skrl")
+    wrong = []
+    for (library, what), path in files(tmp_path).items():
+        for did in outcomes(library, path, tmp_path):
+            part = NOT_USED.get(what, USED)
+            if part not in did or LATE in did or "\n" in did or len(did) > 500:
+                wrong.append((library, what, did))
+    assert not wrong

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 import zlib
@@ -17,26 +18,8 @@ from rltrain.config.declare import option_of
 from rltrain.options.run import RunOptions
 
 ROOT = Path(__file__).parents[2]
-MODULES = [
-    "rltrain",
-    "rltrain.commands",
-    "rltrain.config",
-    "rltrain.errors",
-    "rltrain.hookspecs",
-    "rltrain.launch",
-    "rltrain.options",
-    "rltrain.plugins",
-    "rltrain.policies",
-    "rltrain.policy",
-    "rltrain.records",
-    "rltrain.runs",
-    "rltrain.seeding",
-    "rltrain.session",
-    "rltrain.specs",
-    "rltrain.testing",
-    "rltrain.types",
-    "rltrain.work",
-]
+PUBLIC = (ROOT / "docs/reference/public-api.md").read_text()
+MODULES = re.findall(r"^\| \[`(rltrain(?:\.[\w.]+)?)`", PUBLIC, re.MULTILINE)
 
 
 def tree(module):

@@ -5,28 +5,9 @@ from __future__ import annotations
 import dataclasses
 import socket
 
+import cluster_variables as of
 import pytest
-from cluster_variables import (
-    AWS_BATCH,
-    INDEXED_JOB,
-    JAX_JOB,
-    JAX_TRAIN_JOB,
-    OPEN_MPI,
-    PAI_DLC,
-    PYTORCH_JOB,
-    REGISTRY,
-    SAGEMAKER,
-    SKRL,
-    SKYPILOT,
-    TORCHRUN,
-    TRAIN_JOB,
-    VERTEX,
-    VOLCANO,
-    VOLCANO_WITH_MASTER,
-    found,
-    joined,
-    without,
-)
+from cluster_variables import found, joined, without
 
 from rltrain.clusters import StartedNode
 from rltrain.errors import UsageError
@@ -36,34 +17,34 @@ from rltrain.plugins.registry import Registry
 from rltrain.types import World
 
 NODES = [
-    ("sagemaker", SAGEMAKER, (1, 2, 4, "algo-1", None)),
-    ("sagemaker", {**SAGEMAKER, "SM_NUM_GPUS": "0"}, (1, 2, None, "algo-1", None)),
-    ("skypilot", SKYPILOT, (1, 2, 8, "10.0.0.5", None)),
-    ("aws-batch", AWS_BATCH, (1, 3, None, "10.0.0.7", None)),
+    ("sagemaker", of.SAGEMAKER, (1, 2, 4, "algo-1", None)),
+    ("sagemaker", {**of.SAGEMAKER, "SM_NUM_GPUS": "0"}, (1, 2, None, "algo-1", None)),
+    ("skypilot", of.SKYPILOT, (1, 2, 8, "10.0.0.5", None)),
+    ("aws-batch", of.AWS_BATCH, (1, 3, None, "10.0.0.7", None)),
     (
         "aws-batch",
-        {**without(AWS_BATCH, list(AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"},
+        {**without(of.AWS_BATCH, list(of.AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"},
         (0, 3, None, None, None),
     ),
-    ("vertex", VERTEX, (2, 3, None, "a", 2222)),
+    ("vertex", of.VERTEX, (2, 3, None, "a", 2222)),
     # Its own images of torch count nodes, too.
-    ("vertex", {**VERTEX, "RANK": "2", "WORLD_SIZE": "3"}, (2, 3, None, "a", 2222)),
-    ("pytorchjob", PAI_DLC, (1, 2, None, "dlc-0", 23456)),
-    ("pytorchjob", {**PAI_DLC, "NPROC_PER_NODE": "4"}, (1, 2, 4, "dlc-0", 23456)),
-    ("kubeflow", TRAIN_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
-    ("kubeflow", PYTORCH_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
+    ("vertex", {**of.VERTEX, "RANK": "2", "WORLD_SIZE": "3"}, (2, 3, None, "a", 2222)),
+    ("pytorchjob", of.PAI_DLC, (1, 2, None, "dlc-0", 23456)),
+    ("pytorchjob", {**of.PAI_DLC, "NPROC_PER_NODE": "4"}, (1, 2, 4, "dlc-0", 23456)),
+    ("kubeflow", of.TRAIN_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
+    ("kubeflow", of.PYTORCH_JOB, (1, 2, 8, "job-node-0-0.job", 29400)),
     (
         "kubeflow",
-        {**TRAIN_JOB, "PET_NPROC_PER_NODE": "gpu"},
+        {**of.TRAIN_JOB, "PET_NPROC_PER_NODE": "gpu"},
         (1, 2, None, *("job-node-0-0.job",), 29400),
     ),
-    ("jaxjob", JAX_JOB, (1, 2, None, "job-worker-0", 6666)),
-    ("jaxjob", JAX_TRAIN_JOB, (1, 2, None, "job-node-0-0.job", 29500)),
-    ("volcano", VOLCANO, (1, 2, None, "job-worker-0.job", None)),
-    ("volcano", VOLCANO_WITH_MASTER, (2, 3, None, "job-master-0.job", None)),
+    ("jaxjob", of.JAX_JOB, (1, 2, None, "job-worker-0", 6666)),
+    ("jaxjob", of.JAX_TRAIN_JOB, (1, 2, None, "job-node-0-0.job", 29500)),
+    ("volcano", of.VOLCANO, (1, 2, None, "job-worker-0.job", None)),
+    ("volcano", of.VOLCANO_WITH_MASTER, (2, 3, None, "job-master-0.job", None)),
     # With Volcano's plugin for torch.
-    ("pytorchjob", {**VOLCANO, **PAI_DLC}, (1, 2, None, "dlc-0", 23456)),
-    ("indexed-job", INDEXED_JOB, (1, None, None, "train-workers-0-0", None)),
+    ("pytorchjob", {**of.VOLCANO, **of.PAI_DLC}, (1, 2, None, "dlc-0", 23456)),
+    ("indexed-job", of.INDEXED_JOB, (1, None, None, "train-workers-0-0", None)),
     ("indexed-job", {"JOB_COMPLETION_INDEX": "0"}, (0, None, None, None, None)),
 ]
 
@@ -81,56 +62,56 @@ def test_a_node_is_found(name, environ, node):
 
 def test_a_pod_of_volcano_that_no_list_has_is_refused():
     with pytest.raises(UsageError, match=r"VC_TASK_INDEX=2.*in none of the lists of hosts"):
-        found({**VOLCANO, "VC_TASK_INDEX": "2"})
+        found({**of.VOLCANO, "VC_TASK_INDEX": "2"})
     with pytest.raises(UsageError, match=r"HOSTNAME=pod.*in none of the lists of hosts"):
-        found({**VOLCANO_WITH_MASTER, "HOSTNAME": "pod"})
+        found({**of.VOLCANO_WITH_MASTER, "HOSTNAME": "pod"})
 
 
 def test_ranks_of_skrls_launcher_are_found_for_jax():
-    spec, place = found(SKRL, framework="jax")
+    spec, place = found(of.SKRL, framework="jax")
     assert (spec.name, place.world) == ("skrl-jax", World(1, 1, 0, 2, 2, 1))
     assert (place.master_addr, place.master_port) == ("10.0.0.1", 5000)
     with pytest.raises(UsageError, match=r"for jax, and the run is on torch. Add --framework jax"):
-        found(SKRL)
+        found(of.SKRL)
     with pytest.raises(UsageError, match="JAX_RANK=x, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2 are not"):
-        found({**SKRL, "JAX_RANK": "x"}, framework="jax")
+        found({**of.SKRL, "JAX_RANK": "x"}, framework="jax")
     assert found({"JAX_RANK": "1", "JAX_LOCAL_RANK": "1"}, framework="jax") is None
     with pytest.raises(UsageError, match="contradict each other: JAX_RANK=2"):
-        found({**SKRL, "JAX_RANK": "2"}, framework="jax")
+        found({**of.SKRL, "JAX_RANK": "2"}, framework="jax")
 
 
 def test_torchrun_comes_before_skrls_launcher():
-    environ = {**SKRL, **TORCHRUN, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    environ = {**of.SKRL, **of.TORCHRUN, "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     assert found(environ, framework="jax")[1].world == World(1, 1, 0, 2, 2, 1)
 
 
 def test_a_node_starts_its_ranks():
-    asked, world = joined(TRAIN_JOB)
+    asked, world = joined(of.TRAIN_JOB)
     assert world is None
     assert (asked.nnodes, asked.node_rank, asked.nproc_per_node) == (2, 1, 8)
     assert (asked.master_addr, asked.master_port) == ("job-node-0-0.job", 29400)
-    assert joined(TRAIN_JOB, nproc_per_node=2)[0].nproc_per_node == 2
+    assert joined(of.TRAIN_JOB, nproc_per_node=2)[0].nproc_per_node == 2
 
 
 def test_nodes_that_the_user_only_counts_are_numbered_by_the_cluster():
-    assert joined(TRAIN_JOB, nnodes=2)[0].node_rank == 1
+    assert joined(of.TRAIN_JOB, nnodes=2)[0].node_rank == 1
     with pytest.raises(UsageError, match=r"--nnodes 3: kubeflow \(PET_NNODES=2.*\) counts 2 nodes"):
-        joined(TRAIN_JOB, nnodes=3)
-    asked, world = joined(INDEXED_JOB, nnodes=4)
+        joined(of.TRAIN_JOB, nnodes=3)
+    asked, world = joined(of.INDEXED_JOB, nnodes=4)
     assert (asked.nnodes, asked.node_rank, world) == (4, 1, None)
     with pytest.raises(UsageError, match=r"JOB_COMPLETION_INDEX=1.*how many nodes.*--nnodes N"):
-        joined(INDEXED_JOB)
+        joined(of.INDEXED_JOB)
 
 
 def test_the_first_pod_of_a_job_is_looked_up_in_this_pods_domain(monkeypatch):
     monkeypatch.setattr(socket, "getfqdn", lambda: "job-1.job.ns.svc.cluster.local")
-    asked, _ = joined({**INDEXED_JOB, "HOSTNAME": "job.invalid-1"}, nnodes=2)
+    asked, _ = joined({**of.INDEXED_JOB, "HOSTNAME": "job.invalid-1"}, nnodes=2)
     assert asked.master_addr == "job.invalid-0.job.ns.svc.cluster.local"
 
 
 def test_the_first_node_may_be_its_own_master(monkeypatch):
     monkeypatch.setattr("rltrain.placement.cluster.own_address", lambda: "10.0.0.7")
-    main = {**without(AWS_BATCH, list(AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"}
+    main = {**without(of.AWS_BATCH, list(of.AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"}
     assert joined(main)[0].master_addr == "10.0.0.7"
     with pytest.raises(UsageError, match=r"indexed-job \(.*does not say on which host rank 0 is"):
         joined({"JOB_COMPLETION_INDEX": "1"}, nnodes=2)
@@ -139,13 +120,19 @@ def test_the_first_node_may_be_its_own_master(monkeypatch):
 @pytest.mark.parametrize(
     ("environ", "plugin"),
     [
-        *((each, "rltrain-kubernetes") for each in (SAGEMAKER, SKYPILOT, AWS_BATCH, VERTEX)),
-        *((each, "rltrain-kubernetes") for each in (PAI_DLC, TRAIN_JOB, PYTORCH_JOB, JAX_JOB)),
-        *((each, "rltrain-kubernetes") for each in (JAX_TRAIN_JOB, VOLCANO, INDEXED_JOB)),
+        *(
+            (each, "rltrain-kubernetes")
+            for each in (of.SAGEMAKER, of.SKYPILOT, of.AWS_BATCH, of.VERTEX)
+        ),
+        *(
+            (each, "rltrain-kubernetes")
+            for each in (of.PAI_DLC, of.TRAIN_JOB, of.PYTORCH_JOB, of.JAX_JOB)
+        ),
+        *((each, "rltrain-kubernetes") for each in (of.JAX_TRAIN_JOB, of.VOLCANO, of.INDEXED_JOB)),
     ],
 )
 def test_nodes_whose_plugin_is_not_installed_do_not_train_alone_in_silence(environ, plugin):
-    registry = Registry(each for each in REGISTRY.records if each.distribution != plugin)
+    registry = Registry(each for each in of.REGISTRY.records if each.distribution != plugin)
     wanted = RunOptions(distributed=True)
     with pytest.raises(UsageError, match=f"several nodes, and {plugin}, .*pip install '{plugin}"):
         find_cluster(wanted, registry, environ)
@@ -155,28 +142,28 @@ def test_nodes_whose_plugin_is_not_installed_do_not_train_alone_in_silence(envir
 
 
 def test_a_job_of_no_nodes_is_one_process():
-    assert found({**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "0"}) is None
+    assert found({**of.AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "0"}) is None
 
 
 @pytest.mark.parametrize(
     "environ",
     [
-        {**PAI_DLC, "WORLD_SIZE": "1"},
-        {**JAX_JOB, "NUM_PROCESSES": "1", "PROCESS_ID": "0"},
-        without(JAX_JOB, "COORDINATOR_ADDRESS"),
-        {**VOLCANO, "VC_TASK_INDEX": "0", "VC_WORKER_HOSTS": "job-worker-0.job"},
-        without(VOLCANO, "VC_WORKER_HOSTS"),
-        {**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "1"},
-        {**TRAIN_JOB, "PET_NNODES": "1"},
+        {**of.PAI_DLC, "WORLD_SIZE": "1"},
+        {**of.JAX_JOB, "NUM_PROCESSES": "1", "PROCESS_ID": "0"},
+        without(of.JAX_JOB, "COORDINATOR_ADDRESS"),
+        {**of.VOLCANO, "VC_TASK_INDEX": "0", "VC_WORKER_HOSTS": "job-worker-0.job"},
+        without(of.VOLCANO, "VC_WORKER_HOSTS"),
+        {**of.AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "1"},
+        {**of.TRAIN_JOB, "PET_NNODES": "1"},
         # The only pod of a TrainJob, which is an Indexed Job.
-        {**TRAIN_JOB, "PET_NNODES": "1", "PET_NODE_RANK": "0", "JOB_COMPLETION_INDEX": "0"},
+        {**of.TRAIN_JOB, "PET_NNODES": "1", "PET_NODE_RANK": "0", "JOB_COMPLETION_INDEX": "0"},
         # The only pod of a PyTorchJob: WORLD_SIZE counts its ranks.
-        {**PYTORCH_JOB, "PET_NNODES": "1", "PET_NODE_RANK": "0", "WORLD_SIZE": "8", "RANK": "0"},
-        {**SAGEMAKER, "SM_HOSTS": '["algo-2"]'},
-        {**SKYPILOT, "SKYPILOT_NODE_IPS": "10.0.0.5"},
+        {**of.PYTORCH_JOB, "PET_NNODES": "1", "PET_NODE_RANK": "0", "WORLD_SIZE": "8", "RANK": "0"},
+        {**of.SAGEMAKER, "SM_HOSTS": '["algo-2"]'},
+        {**of.SKYPILOT, "SKYPILOT_NODE_IPS": "10.0.0.5"},
         {"CLUSTER_SPEC": '{"cluster": {"w": ["a:1"]}, "task": {"type": "w", "index": 0}}'},
-        without(PAI_DLC, "RANK"),
-        without(PAI_DLC, "WORLD_SIZE"),
+        without(of.PAI_DLC, "RANK"),
+        without(of.PAI_DLC, "WORLD_SIZE"),
     ],
 )
 def test_a_node_that_is_alone_is_not_found(environ):
@@ -187,19 +174,22 @@ def test_a_node_that_is_alone_is_not_found(environ):
     ("environ", "message"),
     [
         (
-            without(AWS_BATCH, list(AWS_BATCH)[3]),
+            without(of.AWS_BATCH, list(of.AWS_BATCH)[3]),
             r"PRIVATE_IPV4_ADDRESS \(not set\): the main node's address is missing",
         ),
-        ({**VOLCANO_WITH_MASTER, "HOSTNAME": "x"}, "this pod is in none of the lists of hosts"),
-        (without(SAGEMAKER, "SM_CURRENT_HOST"), "the host is not in the list of hosts"),
-        ({**SAGEMAKER, "SM_CURRENT_HOST": "x"}, "the host is not in the list of hosts"),
-        ({**SAGEMAKER, "SM_HOSTS": "[a"}, r"SM_HOSTS=\[a: rltrain cannot read it"),
+        ({**of.VOLCANO_WITH_MASTER, "HOSTNAME": "x"}, "this pod is in none of the lists of hosts"),
+        (without(of.SAGEMAKER, "SM_CURRENT_HOST"), "the host is not in the list of hosts"),
+        ({**of.SAGEMAKER, "SM_CURRENT_HOST": "x"}, "the host is not in the list of hosts"),
+        ({**of.SAGEMAKER, "SM_HOSTS": "[a"}, r"SM_HOSTS=\[a: rltrain cannot read it"),
         ({"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC=.*rltrain cannot read it"),
         ({"CLUSTER_SPEC": "[" * 100_000}, r"CLUSTER_SPEC=\[{200}: rltrain cannot read it"),
-        ({**AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "-3"}, "are not valid rank numbers"),
-        ({**AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX": "-1"}, "are not valid rank numbers"),
-        ({**TRAIN_JOB, "PET_NNODES": "1:4"}, "PET_NNODES=1:4.*are torchrun's: torchrun -m rltrain"),
-        (without(TRAIN_JOB, "PET_NODE_RANK"), r"PET_NODE_RANK \(not set\): it is unknown"),
+        ({**of.AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "-3"}, "are not valid rank numbers"),
+        ({**of.AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX": "-1"}, "are not valid rank numbers"),
+        (
+            {**of.TRAIN_JOB, "PET_NNODES": "1:4"},
+            "PET_NNODES=1:4.*are torchrun's: torchrun -m rltrain",
+        ),
+        (without(of.TRAIN_JOB, "PET_NODE_RANK"), r"PET_NODE_RANK \(not set\): it is unknown"),
     ],
 )
 def test_incomplete_or_contradictory_variables_are_shown(environ, message):
@@ -210,10 +200,10 @@ def test_incomplete_or_contradictory_variables_are_shown(environ, message):
 @pytest.mark.parametrize(
     ("environ", "name"),
     [
-        ({**TRAIN_JOB, **TORCHRUN}, "torchrun"),
-        ({**PAI_DLC, **OPEN_MPI}, "open-mpi"),
+        ({**of.TRAIN_JOB, **of.TORCHRUN}, "torchrun"),
+        ({**of.PAI_DLC, **of.OPEN_MPI}, "open-mpi"),
         # A JobSet in which the user has set torchrun's flags.
-        ({**INDEXED_JOB, **TRAIN_JOB}, "kubeflow"),
+        ({**of.INDEXED_JOB, **of.TRAIN_JOB}, "kubeflow"),
     ],
 )
 def test_the_innermost_of_several_is_right(environ, name):

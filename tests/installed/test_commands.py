@@ -7,16 +7,8 @@ import re
 import pytest
 from helpers import python
 
-from rltrain.cli.main import command_of, main, read_run
-from rltrain.cli.parser import parse
+from rltrain.cli.main import main, read_run
 from rltrain.errors import UsageError
-
-
-def help_of(capsys, *words):
-    with pytest.raises(SystemExit) as caught:
-        main(words)
-    assert caught.value.code == 0
-    return capsys.readouterr().out
 
 
 def test_the_first_help_is_one_screen_of_commands(capsys):
@@ -26,19 +18,6 @@ def test_the_first_help_is_one_screen_of_commands(capsys):
     assert max(map(len, lines)) < 90
     named = {line.split()[0] for line in lines if re.match("  [a-z]+  ", line)}
     assert named > {"train", "tasks", "plugins", "doctor", "new", "play", "evaluate", "export"}
-
-
-def test_all_help_names_every_flag(capsys):
-    assert "--master-addr" in help_of(capsys, "doctor", "--help-all")
-
-
-def test_help_of_a_command(capsys):
-    assert help_of(capsys, "help", "evaluate") == help_of(capsys, "evaluate", "--help")
-
-
-def test_no_word_that_follows_a_switch_is_its_value():
-    name, loaded, words = command_of(["evaluate", "--headless", "run"])
-    assert parse(loaded, name, words)[0].run == ["run"]
 
 
 def test_a_command_that_does_not_train_is_no_run():

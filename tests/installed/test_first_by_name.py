@@ -11,9 +11,7 @@ from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
 from rltrain.plugins import exporters
 from rltrain.plugins.manager import arrays_by_framework
-from rltrain.plugins.registry import discover
 from rltrain.specs import KINDS
-from rltrain_devkit.new import files_of
 
 FIRST = """
 from rltrain import hookimpl
@@ -106,25 +104,3 @@ def test_two_usual_accelerators_that_are_both_there_are_refused_by_name(site, tm
     with pytest.raises(UsageError, match=r"npu and tpu.*--device npu or --device tpu"):
         make_plan(options, {})
     assert make_plan({**options, "device": "tpu"}, {}).config.backend == "aaatorch-tpu"
-
-
-@pytest.fixture
-def from_template(site):
-    """A backend as `rltrain new --kind backend` writes it, beside what sorts first."""
-    files = files_of("mine", "backend")
-    folder = site.path / "rltrain_mine"
-    folder.mkdir()
-    for name, text in files.items():
-        if name.startswith("rltrain_mine/"):
-            (site.path / name).write_text(text)
-    site.install("rltrain-mine", point="mine", module="rltrain_mine.plugin")
-    install_first(site)
-
-
-def test_a_backend_of_the_template_averages_by_the_plain_mean(from_template, tmp_path):
-    options = {"library": "rsl_rl", "backend": "mine", "log_root": str(tmp_path)}
-    config = make_plan({**options, "distributed": True, "nproc_per_node": 2}, {}).config
-    assert (config.backend, config.launcher, config.grad_sync) == ("mine", "processes", "flat")
-    assert type(arrays_by_framework(discover(), "mine")["torch"]).__module__ == (
-        "rltrain_torch.arrays"
-    )

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from functools import partial
+from functools import partial, reduce
+from operator import getitem
 
 import numpy as np
 import pytest
@@ -20,18 +21,14 @@ pytestmark = pytest.mark.slow
 CONTINUOUS, DISCRETE = "rltrain/CartPoleContinuous-v1", "rltrain/CartPole-v1"
 
 RL_GAMES = {"params.config.save_frequency": 1}
-FIXED = {"params.config.lr_schedule": None}
+MLP = {"units": [8], "activation": "elu", "initializer": {"name": "default"}}
 CENTRAL = {
     "+params.config.central_value_config": {
         "minibatch_size": 64,
         "mini_epochs": 1,
         "clip_value": False,
         "normalize_input": False,
-        "network": {
-            "name": "actor_critic",
-            "central_value": True,
-            "mlp": {"units": [8], "activation": "elu", "initializer": {"name": "default"}},
-        },
+        "network": {"name": "actor_critic", "central_value": True, "mlp": MLP},
     }
 }
 SAC = {
@@ -65,8 +62,8 @@ REPLAY = {
     "memory.memory_size": 16,
     "trainer.timesteps": 100,
 }
-KL = {"agent.learning_rate_scheduler": "KLAdaptiveLR"}
-LINEAR = {"agent.learning_rate_scheduler": "__import__('torch').optim.lr_scheduler.LinearLR"}
+LINEAR = "__import__('torch').optim.lr_scheduler.LinearLR"
+KWARGS = "agent.learning_rate_scheduler_kwargs"
 
 
 def group(optimizer, name="lr"):
@@ -79,130 +76,115 @@ def at(key):
     return lambda saved: get_dotted(saved, key)
 
 
-def exp(key):
+def exp(key, *name):
     """Return how to read the value whose logarithm is in a checkpoint."""
-    return lambda saved: get_dotted(saved, key).exp().mean().item()
+    return lambda saved: reduce(getitem, name, get_dotted(saved, key)).exp().mean().item()
+
+
+def mean(model, name):
+    """Return how to read the mean of a model's parameter."""
+    return lambda saved: saved[model][name].mean().item()
 
 
 GROUP = "optimizer_state_dict"
 SCHEDULE = "rltrain.parts.scheduler"
-PPO = {"library": "rl_games", "task": CONTINUOUS}
-PENDULUM = {"task": "rltrain/Pendulum-v1"}
+TEMPERATURE = "rltrain.parts.entropy_coefficient.log"
+RATES = (1e-3, 4e-3)
 OFF = {"library": "skrl", "task": CONTINUOUS}
-OPTIONS = [
-    (PPO, RL_GAMES | FIXED, "params.config.learning_rate", (1e-3, 4e-3), group("optimizer")),
+
+
+def skrl(algorithm, task=CONTINUOUS):
+    return OFF | {"algorithm": algorithm, "task": task}
+
+
+ADDED = "central_value_config.learning_rate"
+SIGMA = "space.continuous.sigma_init.val"
+KINDS = [
     (
-        PPO,
-        RL_GAMES | FIXED,
-        "params.config.weight_decay",
-        (0.0, 0.1),
-        group("optimizer", "weight_decay"),
+        {"library": "rl_games", "task": CONTINUOUS},
+        RL_GAMES | {"params.config.lr_schedule": None},
+        [
+            ("params.config.learning_rate", RATES, group("optimizer")),
+            ("params.config.weight_decay", (0.0, 0.1), group("optimizer", "weight_decay")),
+            (f"params.network.{SIGMA}", (0, -2.0), mean("model", "a2c_network.sigma")),
+            ("params.config.entropy_coef", (0.0, 0.02), at("rltrain.entropy_coef")),
+        ],
     ),
     (
-        PPO,
-        RL_GAMES | FIXED,
-        "params.network.space.continuous.sigma_init.val",
-        (0, -2.0),
-        lambda saved: saved["model"]["a2c_network.sigma"].mean().item(),
+        {"library": "rl_games", "task": CONTINUOUS},
+        RL_GAMES | {"params.config.lr_schedule": None} | CENTRAL,
+        [(f"params.config.{ADDED}", RATES, group("assymetric_vf_optimizer"))],
     ),
-    (PPO, RL_GAMES | FIXED, "params.config.entropy_coef", (0.0, 0.02), at("rltrain.entropy_coef")),
     (
-        PPO,
-        RL_GAMES | FIXED | CENTRAL,
-        "params.config.central_value_config.learning_rate",
-        (1e-3, 4e-3),
-        group("assymetric_vf_optimizer"),
+        {"library": "rl_games", "task": CONTINUOUS, "algorithm": "sac"},
+        RL_GAMES | SAC,
+        [
+            ("params.config.actor_lr", RATES, group("actor_optimizer")),
+            ("params.config.critic_lr", RATES, group("critic_optimizer")),
+            (
+                "params.config.critic_betas",
+                ([0.9, 0.999], [0.5, 0.9]),
+                group("critic_optimizer", "betas"),
+            ),
+            ("params.config.alpha_lr", RATES, group("log_alpha_optimizer")),
+            ("params.config.init_alpha", (1.0, 0.1), exp("rltrain.log_alpha")),
+        ],
     ),
-    *(
-        (PPO | {"algorithm": "sac"}, RL_GAMES | SAC, f"params.config.{key}", values, read)
-        for key, values, read in [
-            ("actor_lr", (1e-3, 4e-3), group("actor_optimizer")),
-            ("critic_lr", (1e-3, 4e-3), group("critic_optimizer")),
-            ("critic_betas", ([0.9, 0.999], [0.5, 0.9]), group("critic_optimizer", "betas")),
-            ("alpha_lr", (1e-3, 4e-3), group("log_alpha_optimizer")),
-            ("init_alpha", (1.0, 0.1), exp("rltrain.log_alpha")),
-        ]
-    ),
-    ({"library": "rsl_rl"}, RSL_RL, "algorithm.learning_rate", (1e-3, 4e-3), group(GROUP)),
     (
         {"library": "rsl_rl"},
         RSL_RL,
-        "actor.distribution_cfg.init_std",
-        (1.0, 0.1),
-        lambda saved: saved["actor_state_dict"]["distribution.log_std_param"].exp().mean().item(),
+        [
+            ("algorithm.learning_rate", RATES, group(GROUP)),
+            (
+                "actor.distribution_cfg.init_std",
+                (1.0, 0.1),
+                exp("actor_state_dict", "distribution.log_std_param"),
+            ),
+        ],
     ),
     (
         {"library": "rsl_rl"},
         RSL_RL | CURIOUS,
-        "algorithm.rnd_cfg.learning_rate",
-        (1e-3, 4e-3),
-        group("rnd_optimizer_state_dict"),
+        [("algorithm.rnd_cfg.learning_rate", RATES, group("rnd_optimizer_state_dict"))],
     ),
     (
         OFF,
         SKRL | NONE,
-        "models.policy.initial_log_std",
-        (0.0, -2.0),
-        lambda saved: saved["policy"]["log_std_parameter"].mean().item(),
+        [
+            ("models.policy.initial_log_std", (0.0, -2.0), mean("policy", "log_std_parameter")),
+            ("agent.learning_rate", RATES, group("optimizer")),
+        ],
     ),
-    (OFF, SKRL | NONE, "agent.learning_rate", (1e-3, 4e-3), group("optimizer")),
+    (skrl("a2c"), SKRL | NONE, [("agent.learning_rate", RATES, group("optimizer"))]),
     (
-        OFF | {"algorithm": "a2c"},
-        SKRL | NONE,
-        "agent.learning_rate",
-        (1e-3, 4e-3),
-        group("optimizer"),
-    ),
-    (
-        OFF | PENDULUM,
-        SKRL | LINEAR,
-        "agent.learning_rate",
-        (1e-3, 4e-3),
-        at(f"{SCHEDULE}.base_lrs.0"),
-    ),
-    (
-        OFF | PENDULUM,
-        SKRL | LINEAR,
-        "agent.learning_rate_scheduler_kwargs.total_iters",
-        (5, 9),
-        at(f"{SCHEDULE}.total_iters"),
+        OFF | {"task": "rltrain/Pendulum-v1"},
+        SKRL | {"agent.learning_rate_scheduler": LINEAR},
+        [
+            ("agent.learning_rate", RATES, at(f"{SCHEDULE}.base_lrs.0")),
+            (f"{KWARGS}.total_iters", (5, 9), at(f"{SCHEDULE}.total_iters")),
+        ],
     ),
     (
         OFF,
-        SKRL | KL,
-        "agent.learning_rate_scheduler_kwargs.kl_threshold",
-        (0.01, 0.5),
-        at(f"{SCHEDULE}.kl_threshold"),
+        SKRL | {"agent.learning_rate_scheduler": "KLAdaptiveLR"},
+        [(f"{KWARGS}.kl_threshold", (0.01, 0.5), at(f"{SCHEDULE}.kl_threshold"))],
     ),
-    *(
-        (OFF | {"algorithm": "sac"}, REPLAY, key, values, read)
-        for key, values, read in [
-            ("agent.learning_rate", (1e-3, 4e-3), group("policy_optimizer")),
+    (
+        skrl("sac"),
+        REPLAY,
+        [
+            ("agent.learning_rate", RATES, group("policy_optimizer")),
             ("agent.learning_rate", ([1e-3] * 3, [1e-3, 4e-3, 1e-3]), group("critic_optimizer")),
-            ("agent.learning_rate", (1e-3, 4e-3), group("entropy_optimizer")),
-            (
-                "agent.initial_entropy_value",
-                (1.0, 0.2),
-                exp("rltrain.parts.entropy_coefficient.log"),
-            ),
-        ]
+            ("agent.learning_rate", RATES, group("entropy_optimizer")),
+            ("agent.initial_entropy_value", (1.0, 0.2), exp(TEMPERATURE)),
+        ],
     ),
-    *(
-        (
-            OFF | {"algorithm": name, "task": task},
-            REPLAY,
-            "agent.learning_rate",
-            (1e-3, 4e-3),
-            group(of),
-        )
-        for name, task, of in [
-            ("td3", CONTINUOUS, "critic_optimizer"),
-            ("ddpg", CONTINUOUS, "policy_optimizer"),
-            ("dqn", DISCRETE, "optimizer"),
-            ("ddqn", DISCRETE, "optimizer"),
-        ]
-    ),
+    (skrl("td3"), REPLAY, [("agent.learning_rate", RATES, group("critic_optimizer"))]),
+    (skrl("ddpg"), REPLAY, [("agent.learning_rate", RATES, group("policy_optimizer"))]),
+    (skrl("dqn", DISCRETE), REPLAY, [("agent.learning_rate", RATES, group("optimizer"))]),
+    (skrl("ddqn", DISCRETE), REPLAY, [("agent.learning_rate", RATES, group("optimizer"))]),
 ]
+OPTIONS = [(run, agent, *row) for run, agent, rows in KINDS for row in rows]
 
 
 class Resumed:

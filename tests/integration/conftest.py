@@ -118,8 +118,8 @@ class Command:
 
 
 PLUGIN = '''
-"""A third party's plugin: an observer that counts hooks, and a task that fails on demand."""
-import collections, json, os, pathlib
+"""A third party's plugin: an observer of models, and a task that fails on demand."""
+import os, pathlib
 import gymnasium
 import numpy as np
 from rltrain import hookimpl
@@ -128,46 +128,17 @@ from rltrain.specs import ObserverSpec
 
 @hookimpl
 def rltrain_provides():
-    return [ObserverSpec(name="probe", factory="probe_plugin:Probe", summary="counts hooks")]
+    return [ObserverSpec(name="probe", factory="probe_plugin:Probe", summary="keeps models")]
 
 
 class Probe:
     def __init__(self):
-        self.calls = collections.Counter()
         self.models = {}
 
     @hookimpl(wrapper=True)
-    def rltrain_init_distributed(self, world):
-        self.calls["init_distributed"] += 1
-        return (yield)
-
-    @hookimpl(wrapper=True)
-    def rltrain_seed(self, stream):
-        self.calls["seed"] += 1
-        self.calls["seed " + stream] += 1
-        return (yield)
-
-    @hookimpl(wrapper=True)
     def rltrain_wrap_model(self, role):
-        self.calls["wrap_model"] += 1
         self.models[role] = model = yield
         return model
-
-    @hookimpl(wrapper=True)
-    def rltrain_gradient_sync(self):
-        self.calls["gradient_sync"] += 1
-        sync = yield
-
-        def counted(gradients):
-            self.calls["gradient averages"] += 1
-            return sync(gradients)
-
-        return counted
-
-    @hookimpl(wrapper=True)
-    def rltrain_write(self):
-        self.calls["write"] += 1
-        return (yield)
 
     @hookimpl
     def rltrain_shutdown(self, session, error):
@@ -176,7 +147,6 @@ class Probe:
         folder = pathlib.Path(os.environ["PROBE_FOLDER"])
         rank = session.world.rank
         (folder / f"cores_{rank}").write_text(" ".join(map(str, os.sched_getaffinity(0))))
-        (folder / f"calls_{rank}.json").write_text(json.dumps(self.calls))
         state = {
             f"{role}.{name}": value.detach().clone()
             for role, model in self.models.items()
@@ -203,7 +173,7 @@ class Slow(gymnasium.Env):
         written.replace(file)
 
     def step(self, action):
-        import signal, threading, time
+        import signal, time
 
         time.sleep(0.001)
         self.steps += 1
@@ -213,16 +183,11 @@ class Slow(gymnasium.Env):
         if rank == os.environ.get("RANK") and self.steps == int(step):
             if how == "hang":
                 time.sleep(1000)
-            if how == "stop":
-                os.kill(os.getpid(), signal.SIGSTOP)
             if how == "kill the server":
                 os.kill(os.getppid(), signal.SIGKILL)
                 time.sleep(1000)
             if how == "leave":
                 os._exit(0)
-            if how == "thread":
-                threading.Thread(target=time.sleep, args=(1000,)).start()
-                return np.zeros(3, np.float32), 1.0, False, False, {}
             if how == "helper":
                 os.fork() or exit(3)
                 return np.zeros(3, np.float32), 1.0, False, False, {}

@@ -1,11 +1,12 @@
-"""What two ranks have trained, evaluated on one and on two; and files of the libraries' own."""
+"""Policies of two ranks evaluated on one and on two, and evaluations that hang or are ended."""
 
 from __future__ import annotations
 
 import json
-import shutil
+import signal
 
 import pytest
+from helpers import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -35,24 +36,46 @@ def test_two_ranks_play_the_same_episodes_as_one(command, library, more):
     assert one[0]["return"]["std"] > 0
 
 
-@pytest.mark.parametrize(
-    ("library", "file"), [("rl_games", "nn/last.pth"), ("rsl_rl", "model_2.pt")]
-)
-def test_a_file_is_evaluated_with_the_options_that_lie_beside_it(command, library, file):
-    """As Isaac Lab's and the libraries' own scripts leave them."""
-    run = command("--library", library, "--task", "Pendulum-v1", "--max-iterations", "2")
+TASK = ("--task", "probe_plugin:Slow-v0")  # A run folder is not trusted to name code.
+
+
+@pytest.fixture
+def trained(command):
+    words = ("--num-envs", "2", "--max-iterations", "1", "agent.num_steps_per_env=8")
+    run = command("--library", "rsl_rl", *TASK, *words)
     assert run.returncode == 0, run.stderr
-    checkpoint, options = command.folder / "own" / file, command.folder / "own/params/agent.yaml"
-    for path, source in ((checkpoint, run.checkpoints()[-1]), (options, run.folder / "agent.yaml")):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(source, path)
-    given = ["--library", library, "--task", "Pendulum-v1", "--episodes", "4", "--json"]
-    run = command("evaluate", str(checkpoint), *given)
-    assert run.returncode == 0, run.stderr
-    (found,) = json.loads(run.stdout)
-    assert [each["length"] for each in found["each"]] == [200] * 4
-    assert -2000 < found["return"]["mean"] < 0
-    wrong = command("evaluate", str(checkpoint), "--library", "skrl", *given[2:])
-    assert wrong.returncode == 2
-    assert f"--library {library}" in wrong.stderr or "agent.yaml" in wrong.stderr
-    assert "Traceback" not in wrong.stderr
+    (command.folder / "rank_0.pid").unlink()
+    return run.folder
+
+
+@pytest.mark.parametrize(("ranks", "words"), [(1, []), (1, ["--json"]), (2, TWO_RANKS)])
+def test_an_evaluation_that_hangs_is_named_and_ends(command, trained, ranks, words):
+    evaluate = ("evaluate", str(trained), *TASK, "--num-envs", "2", "--episodes", "40", *words)
+    planted = {"PLANTED": f"{ranks - 1}:30:hang", **({"RANK": "0"} if ranks == 1 else {})}
+    process = command.start(*evaluate, "--device", "cpu", "--hang-timeout", "3", **planted)
+    run = command.finish(process, timeout=60)
+    assert run.returncode == 1, run.stderr
+    said = run.stdout + run.stderr
+    assert f"rltrain: Rank {ranks - 1} hangs, without progress for" in said
+    assert f"rank {ranks - 1} sleeps while playing episodes, at " in said
+    assert "in step." in said
+    assert command.all_gone(process)
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("name", ["evaluate", "export"])
+def test_what_is_ended_says_so_and_keeps_nothing(command, trained, name, number, code):
+    words = ("--episodes", "100000") if name == "evaluate" else ()
+    process = command.start(name, str(trained), *TASK, *words)
+    begun = (command.folder, "rank_0.pid") if words else (trained, "exported/.*/")
+    wait_for(lambda: list(begun[0].glob(begun[1])), process=process)
+    process.send_signal(number)
+    run = command.finish(process, timeout=60)
+    assert run.returncode == code, run.stderr
+    assert "Traceback" not in run.stderr
+    assert "cannot be exported" not in run.stderr
+    kept = ("evaluations.jsonl", "exported/policy.onnx")
+    assert not any((trained / file).exists() for file in kept)
+    if name == "export":  # The next one cleans up.
+        assert command("export", str(trained), *TASK).returncode == 0
+        assert not list((trained / "exported").glob(".partial*"))

@@ -1,13 +1,16 @@
-"""jax's ranks form one run with any launcher, and no torch is needed."""
+"""jax's ranks form one run with any launcher, without torch, and one that fails ends all."""
 
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
-from helpers import free_port
+from helpers import free_port, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -21,6 +24,8 @@ def seen(probe, rank: int) -> dict:
 
 
 def test_one_command_starts_ranks_of_jax_alone(probe):
+    """Simulates a machine without torch: it is installed, but cannot be imported."""
+    (probe.plugins / "torch.py").write_text("raise ImportError('there is no torch here')\n")
     run = probe(*RUN, "--nproc-per-node", "2")
     assert run.returncode == 0, run.stderr
     assert "2 ranks on cpu" in run.stdout
@@ -98,28 +103,30 @@ def test_a_failed_rank_of_skrls_launcher_blocks_no_other(probe, how, words):
     assert probe.all_gone(process)
 
 
-def test_tasks_of_srun_are_joined(probe):
-    """The coordinator's address comes from the job's number and the first node."""
-    place = {
-        "SLURM_JOB_ID": str(free_port()),  # It becomes the coordinator's port.
-        "SLURM_STEP_NODELIST": "localhost",
-        "SLURM_NTASKS": "2",
-        "SLURM_STEP_NUM_NODES": "1",
-        "SLURM_STEP_TASKS_PER_NODE": "2",
-        "SLURM_NODEID": "0",
-    }
-    tasks = [
-        probe.start(*RUN, **place, SLURM_PROCID=str(rank), SLURM_LOCALID=str(rank))
-        for rank in (0, 1)
-    ]
-    for task in tasks:
-        run = probe.finish(task)
-        assert run.returncode == 0, run.stderr
-    assert [seen(probe, rank)["world"]["world_size"] for rank in (0, 1)] == [2, 2]
+LONG = [*RUN[:-1], "100000", "--launcher", "processes", "--nproc-per-node", "2"]
 
 
-def test_nothing_is_imported_that_a_machine_without_torch_lacks(probe):
-    """Simulates such a machine: torch is installed, but cannot be imported."""
-    (probe.plugins / "torch.py").write_text("raise ImportError('there is no torch here')\n")
-    run = probe(*RUN, "--nproc-per-node", "2")
-    assert run.returncode == 0, run.stderr
+@pytest.mark.parametrize(
+    ("rank", "how", "code"),
+    # Rank 0 hosts jax's coordinator; without it, its peers exit too.
+    [(0, "raise", 1), (1, "raise", 1), (0, "exit", 3), (1, "exit", 3), (0, "kill", 137)],
+)
+def test_a_rank_that_fails_ends_the_run_with_its_code(probe, rank, how, code):
+    process = probe.start(*LONG, PLANTED=f"{rank}:20:{how}")
+    run = probe.finish(process)
+    assert time.time() - float((probe.folder / "planted").read_text()) < 15
+    assert run.returncode == code, run.stderr
+    assert f"Rank {rank} " in run.stderr
+    if how == "raise":
+        assert run.stderr.rstrip().endswith("ValueError: planted in one rank")
+    assert probe.all_gone(process)
+
+
+def test_ctrl_c_while_ranks_begin_shows_no_traceback(probe):
+    process = probe.start(*LONG)
+    wait_for(lambda: len(probe.members(process)) >= 4)  # And the tracker.
+    os.killpg(process.pid, signal.SIGINT)
+    run = probe.finish(process, timeout=15)
+    assert run.returncode == 130
+    assert "Traceback" not in run.stderr
+    assert probe.all_gone(process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 
@@ -12,6 +13,7 @@ from helpers import free_port
 pytestmark = pytest.mark.slow
 
 RUN = ["--library", "rl_games", "--distributed", "--num-envs", "32", "--max-iterations", "2"]
+RUN += ["--seed", "3"]
 
 
 TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
@@ -28,11 +30,29 @@ ENDED_WITH: dict[str, dict[str, torch.Tensor]] = {}
 
 
 def check_parameters(command, library):
-    state = torch.load(command.folder / "state_1.pt", weights_only=True)
-    others = ENDED_WITH.setdefault(library, state)
-    assert len(state) >= 5
-    assert state.keys() == others.keys()
-    assert all(torch.equal(value, others[name]) for name, value in state.items())
+    for rank in (0, 1):
+        state = torch.load(command.folder / f"state_{rank}.pt", weights_only=True)
+        others = ENDED_WITH.setdefault(library, state)
+        assert len(state) >= 5
+        assert any("mean" in name for name in state), "the normalizers are models too"
+        assert state.keys() == others.keys()
+        assert all(torch.equal(value, others[name]) for name, value in state.items())
+
+
+def check_folder(run, library):
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    assert (manifest["world_size"], manifest["seed"]) == (2, 3)
+    assert manifest["versions"]["torch"]
+    assert "--library" in manifest["command"]
+    assert manifest["config"]["library"] == library
+    assert manifest["config"]["agent"]
+    seeds = manifest["seeds"]
+    assert [row["rank"] for row in seeds] == [0, 1]
+    assert seeds[0]["model"] == seeds[1]["model"]
+    assert len({row[stream] for row in seeds for stream in ("environment", "learner")}) == 4
+    assert len(list(run.folder.rglob("events.out.tfevents*"))) == 1
+    assert sorted(path.name for path in run.folder.glob("logs/*")) == ["rank_0.log", "rank_1.log"]
+    assert run.checkpoints()
 
 
 @pytest.mark.slow(turns=1)
@@ -49,17 +69,38 @@ def test_parameters_do_not_depend_on_who_starts_the_ranks(
     run = command(*asked, *arguments, launcher=started_by)
     assert run.returncode == 0, run.stderr
     check_parameters(command, library)
+    if launcher == "rltrain":
+        check_folder(run, library)
     if not started_by and len(os.sched_getaffinity(0)) > 1:
         bound = [(command.folder / f"cores_{rank}").read_text().split() for rank in (0, 1)]
         assert not set(bound[0]) & set(bound[1])
 
 
-def test_two_nodes_end_with_the_same_parameters_too(command):
-    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", str(free_port())]
-    second = command.start(*RUN, *nodes, "--node-rank", "1", "--observer", "probe")
-    first = command(*RUN, *nodes, "--node-rank", "0", "--observer", "probe")
-    assert first.returncode == 0, first.stderr
-    assert command.finish(second).returncode == 0
+def two_nodes(command, *words, more=()):
+    """Return the runs of two nodes with these words, the second one with more."""
+    nodes = [*RUN, "--nnodes", "2", "--nproc-per-node", "1", "--master-port", str(free_port())]
+    second = command.start(*nodes, "--node-rank", "1", *words, *more)
+    return command(*nodes, "--node-rank", "0", *words), command.finish(second)
+
+
+def two_tasks(command, *words):
+    """Return the runs of two tasks of srun; the first one with these words before the usual."""
+    job = {
+        "SLURM_JOB_ID": str(free_port()),  # The master's port comes from it.
+        "SLURM_STEP_NODELIST": "localhost",
+        "SLURM_NTASKS": "2",
+        "SLURM_STEP_TASKS_PER_NODE": "2",
+    }
+    run = (*RUN, "--observer", "probe")
+    second = command.start(*run, **job, SLURM_PROCID="1", SLURM_LOCALID="1")
+    first = command(*run, *words, **job, SLURM_PROCID="0", SLURM_LOCALID="0")
+    return first, command.finish(second)
+
+
+@pytest.mark.parametrize("started", [two_nodes, two_tasks])
+def test_two_nodes_or_tasks_end_with_the_same_parameters_too(command, started):
+    runs = started(command, "--observer", "probe")
+    assert [run.returncode for run in runs] == [0, 0], runs[0].stderr
     check_parameters(command, "rl_games")
 
 
@@ -71,42 +112,16 @@ def test_two_nodes_end_with_the_same_parameters_too(command):
     ],
 )
 def test_what_one_node_refuses_is_said_on_the_other(command, wrong, said):
-    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", str(free_port())]
-    second = command.start(*RUN, *nodes, "--node-rank", "1", *wrong)
-    run, other = command(*RUN, *nodes, "--node-rank", "0"), command.finish(second)
+    run, other = two_nodes(command, more=wrong)
     assert (run.returncode, other.returncode) == (2, 2)
     assert other.stderr.startswith(f"rltrain: {said}")
     assert f"rltrain: Node 1 ({socket.gethostname()}) does not start: {said}" in run.stderr
 
 
 def test_what_one_task_of_srun_refuses_is_said_by_the_other(command):
-    job = {
-        "SLURM_JOB_ID": str(free_port()),
-        "SLURM_STEP_NODELIST": "localhost",
-        "SLURM_NTASKS": "2",
-        "SLURM_STEP_TASKS_PER_NODE": "2",
-    }
-    second = command.start(*RUN, **job, SLURM_PROCID="1", SLURM_LOCALID="1")
-    run = command(*RUN[2:], "--library", "none", **job, SLURM_PROCID="0", SLURM_LOCALID="0")
-    other = command.finish(second)
+    run, other = two_tasks(command, "--library", "none")
     assert (run.returncode, other.returncode) == (2, 2)
     assert f"Rank 0 ({socket.gethostname()}) does not start: Unknown library" in other.stderr
-
-
-def test_tasks_of_srun_are_joined(command):
-    """Two tasks of a job; the master's port comes from the job's number."""
-    job = {
-        "SLURM_JOB_ID": str(free_port()),
-        "SLURM_STEP_NODELIST": "localhost",
-        "SLURM_NTASKS": "2",
-        "SLURM_STEP_TASKS_PER_NODE": "2",
-    }
-    words = [*RUN, "--observer", "probe"]
-    second = command.start(*words, **job, SLURM_PROCID="1", SLURM_LOCALID="1")
-    first = command(*words, **job, SLURM_PROCID="0", SLURM_LOCALID="0")
-    assert first.returncode == 0, first.stderr
-    assert command.finish(second).returncode == 0
-    check_parameters(command, "rl_games")
 
 
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
@@ -124,10 +139,7 @@ def test_torchrun_without_distributed_is_refused(command):
 
 
 def test_ranks_with_different_options_are_refused(command):
-    nodes = ["--nnodes", "2", "--nproc-per-node", "1", "--master-port", str(free_port())]
-    second = command.start(*RUN, *nodes, "--node-rank", "1", "agent.params.config.gamma=0.5")
-    first = command(*RUN, *nodes, "--node-rank", "0")
-    other = command.finish(second)
+    first, other = two_nodes(command, more=["agent.params.config.gamma=0.5"])
     assert {first.returncode, other.returncode} == {2}
     assert "agent.params.config.gamma is 0.99 on rank 0 and 0.5 on rank 1" in first.stderr
     assert "Traceback" not in first.stderr + other.stderr

@@ -160,18 +160,6 @@ def test_the_first_machine_shows_what_ranks_of_others_show(command, three):
         assert f"node {rank} (machine{rank}): hello from rank {rank}\n" in runs[0].stderr
 
 
-def test_nodes_that_a_cluster_counts_meet_without_flags(command, machines):
-    """As in a TrainJob, whose variables say which node this is."""
-    first, second = machines
-    job = {"PET_NNODES": "2", "PET_NPROC_PER_NODE": "1", "PET_MASTER_ADDR": first.address}
-    words = ("--library", "rsl_rl", "--distributed", "--num-envs", "32", "--max-iterations", "2")
-    other = command.start(*words, before=second.inside, **job, PET_NODE_RANK="1")
-    run = command(*words, before=first.inside, **job, PET_NODE_RANK="0")
-    assert run.returncode == 0, run.stderr
-    assert command.finish(other).returncode == 0
-    assert "2 ranks on cpu, 2 nodes" in run.stdout
-
-
 @pytest.fixture(params=["torch", "jax"])
 def trained(request):
     """Starts runs of a framework: the command, and the words that choose a long run."""
@@ -234,14 +222,6 @@ def test_a_rank_that_hangs_is_named_on_all_machines(command, machines):
     assert "rltrain: Rank 1 hangs, without progress for" in other.stderr
     assert "Node 1 (machine1) failed. Rank 1 hangs, without progress for" in run.stderr
     assert "rank 1 sleeps while stepping the environment" in run.stderr
-
-
-def test_an_option_that_all_ranks_refuse_is_shown_on_each_machine(command, machines):
-    words = (*TORCH, *SHORT, "--nproc-per-node", "1", "env.no_such_option=1")
-    for run in run_on(command, machines, *words):
-        assert run.returncode == 2
-        assert "no_such_option" in run.stderr
-        assert "Traceback" not in run.stderr
 
 
 def test_the_doctor_names_a_missing_node(command, machines):

@@ -1,7 +1,7 @@
 """A table of planted faults: what happens to a rank, what the user must see, and the exit status.
 
-`docs/faults.md` promises it. What is not here, other tests of this folder hold: exceptions in each
-library, killed servers and launchers, signals, evaluations, refusals, machines.
+`docs/faults.md` promises it. What is not here, other tests of this folder hold: killed servers and
+launchers, signals at other moments, evaluations, refusals, machines.
 """
 
 from __future__ import annotations
@@ -38,27 +38,23 @@ JAX = (*SKRL, "--framework", "jax")
 JOINED = (*ONE, "--distributed", "--device", "cpu")
 TORCHRUN = ("torch.distributed.run", "--nproc-per-node", "2", "-m", "rltrain")
 RESTARTS = ("--max-restarts", "3")
+TWICE = (*RSL_RL, "--max-restarts", "2")
 STOPPED = r"stopped  iteration +{}/20"
 FINISHED = "finished  iteration 20/20"
 RUN = ("--observer", "planted", "--num-envs", "8", "--checkpoint-interval", "5")
 PLANTED = Path(__file__).with_name("planted.py").read_text()
 HANGS = r"[Rr]ank {} hangs, without progress for .*{}=6"
+LINES = (
+    r".* rank 1 sleeps while stepping the environment, at .*planted\.py:.*\n  rank 0 waits in "
+    r"collective.*\nThe stacks of all threads: .*hang\.txt$"
+)
+LAST = r"Rank 1 failed[\s\S]*ValueError: planted.*\s*\Z"
 
 
 ALONE = ("killed, helper stays",)
 """One fault, and not one after the other."""
-HARMLESS = [
-    "raise",
-    "exit 5",
-    "exit 0",
-    "helper fails",
-    "killed",
-    "NaN",
-    "sleep",
-    "spin",
-    "stopped",
-]
-HARMLESS += ["temporary files removed"]
+HARMLESS = ["raise", "exit 5", "exit 0", "helper fails", "killed", "NaN", "sleep", "spin"]
+HARMLESS += ["stopped", "temporary files removed"]
 """Faults that a run with restarts survives."""
 
 
@@ -87,20 +83,31 @@ class Row(NamedTuple):
 
 TABLE = [
     # In a step, with each library and framework, and under other launchers.
+    *(Row("raise", 1, LAST, words) for words in (RL_GAMES, RSL_RL, SKRL, JAX)),
+    Row("raise", 1, r"ValueError: planted.*\s*\Z", ONE),
+    Row("exit 0", 1, "Rank 1 exited with code 0"),
+    Row("exit 0", 1, "status 0 before its work was done", ONE),
     Row("exit 5", 5, "Rank 1 exited with code 5", RL_GAMES),
+    Row("helper fails", 0, FINISHED, kept=20),
+    Row("helper fails", 0, FINISHED, ONE, kept=20),
     Row("killed", 137, "Rank 1 was killed by SIGKILL", SKRL),
     Row("killed", 137, "Rank 1 was killed by SIGKILL", JAX),
     Row("NaN", 1, "NaN or infinity in iteration 13: rank 1: rewards", RL_GAMES),
     Row("NaN", 1, "NaN or infinity in iteration 13: rank 1: rewards", JAX),
     Row("sleep", 1, HANGS.format(1, "step") + ".* rank 1 sleeps while", JAX),
+    Row("sleep", 1, HANGS.format(1, "step") + LINES),
+    Row("sleep", 1, HANGS.format(0, "step"), ONE),
     Row("spin", 1, HANGS.format(1, "step") + ".* rank 1 is busy while", RL_GAMES),
     Row("stopped", 1, HANGS.format(1, "step") + ".* rank 1 is stopped", SKRL),
+    Row("stopped", 1, HANGS.format(1, "step") + ".* rank 1 is stopped", by="torchrun"),
     Row("disk is full", 74, "cannot be written"),
     Row("disk is full", 74, "cannot be written", JAX),
     Row("Ctrl-C", 130, STOPPED.format("1[34]"), RL_GAMES, kept=13),
+    Row("Ctrl-C", 130, STOPPED.format("1[34]"), JAX, kept=13),
     Row("SIGTERM", 75, STOPPED.format("1[34]"), SKRL, kept=13),
     Row("SIGTERM", 75, STOPPED.format("1[34]"), JAX, kept=13),
     Row("killed", 1, r"rank +: 1 .*\n.*exitcode +: 137", by="torchrun"),
+    Row("raise", 1, r"ValueError: planted.*\)\nThis is how rank 1 failed\.\n", by="torchrun"),
     Row("NaN", 1, "NaN or infinity in iteration 13: rank 1: rewards", by="torchrun"),
     Row("raise", 1, "ValueError: planted", by="mpiexec"),
     Row("sleep", None, HANGS.format(1, "step"), by="mpiexec"),
@@ -114,6 +121,7 @@ TABLE = [
     Row("sleep", 1, HANGS.format(0, "end"), ONE, when="end", kept=20),
     Row("sys.exit(0)", 1, "before (the|its) work was done", ONE),
     Row("thread stays", 0, "'bridge' was left running", ONE, kept=20),
+    Row("thread stays", 0, "'bridge' was left running", kept=20),
     Row("process stays", 0, "'viewer' was left running", ONE, kept=20),
     Row("process stays", 0, "'viewer' was left running", kept=20),
     Row("helper stays", 0, "was still there, and is ended.*sleep 1000", kept=20),
@@ -124,6 +132,7 @@ TABLE = [
     Row("exit handler hangs", 0, "did not end within 30 s: ended", ONE, kept=20),
     Row("disk is lost, SIGTERM", 74, "the run folder is gone", kept=0),
     # With restarts.
+    Row("raise, raise, raise", 1, "restart 2 of 2: rank 1 failed with " + r"[\s\S]*" + LAST, TWICE),
     Row("killed, killed, killed, SIGTERM", 75, "restart 3 of 3", (*RSL_RL, *RESTARTS), kept=15),
     Row("temporary files removed, killed", 0, FINISHED, (*RSL_RL, *RESTARTS), kept=20),
 ]
@@ -153,6 +162,12 @@ def test_a_planted_fault_ends_as_promised(command, temporary, request, row):
     assert nothing_left(temporary), said
     # Others kill ranks, which leaves it to the next run.
     assert row.by or not [name for name in os.listdir(temporary) if name.startswith("rltrain-")]
+    if "raise" in row.fault and not row.by:
+        assert "planted" in (run.folder / f"logs/rank_{int(row.words != ONE)}.log").read_text()
+    if "hang.txt" in row.says:
+        assert {"== rank 0", "== rank 1"} <= {
+            *(run.folder / "logs/hang.txt").read_text().split("\n")
+        }
 
 
 def started(by, request):

@@ -14,7 +14,6 @@ import pytest
 from browsers import IN_SOFTWARE, open_browser
 from helpers import free_port, wait_for
 
-import rltrain
 from rltrain.cli import main
 
 RED, BROWN = (200, 70, 50), (204, 153, 102)
@@ -39,25 +38,6 @@ def test_a_video_needs_no_run(tmp_path, monkeypatch, capsys):
     assert "video videos/play-zero.mp4\n" in capsys.readouterr().out
     assert frames("videos/play-zero.mp4") == 5
     assert frames("videos/play-zero-2.mp4") == 3
-
-
-def test_a_task_that_cannot_be_drawn_is_refused(capsys):
-    pytest.importorskip("envpool")
-    assert main(["play", "--task", "envpool/HalfCheetah-v4", "--agent", "zero", "--video"]) == 2
-    assert "the suite envpool does not render its environments" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
-def test_the_video_of_a_trained_policy(library, tmp_path, capsys):
-    pytest.importorskip("imageio_ffmpeg", reason="videos need the extra rltrain[video]")
-    result = rltrain.train(
-        library=library, num_envs=32, max_iterations=2, writers=[], log_root=str(tmp_path)
-    )
-    assert main(["play", result.run_dir, "--video", "--video-length", "20"]) == 0
-    (path,) = re.findall("^video (.*)$", capsys.readouterr().out, re.MULTILINE)
-    assert path.startswith(f"{result.run_dir}/videos/play-")
-    assert frames(path) == 20
 
 
 def seen(picture, color) -> int:

@@ -111,4 +111,5 @@ def test_all_wheels_install_together_and_train(found, tmp_path):
         "rsl_rl",
         "skrl",
     }
+    assert "Wrote" in run(command, "new", "mine", "--kind", "writer", cwd=tmp_path)
     assert "return" in run(command, "evaluate", "latest", "--episodes", "2", cwd=tmp_path)

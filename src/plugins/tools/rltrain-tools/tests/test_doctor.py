@@ -20,7 +20,6 @@ from rltrain.types import World
 from rltrain_doctor import ranks as ranks_module
 from rltrain_doctor.child import Outcome, measure
 from rltrain_doctor.ranks import ranks
-from rltrain_doctor.versions import remedies
 
 CONFIG = make_config(
     distributed=True, nproc_per_node=2, backend="raises", framework="numpy", launcher="one"
@@ -99,18 +98,6 @@ def test_working_ranks_are_reported_with_their_measurements(check):
     assert found[3].text == "2.10 GB/s: 4 MiB in 2.00 ms"
 
 
-def test_both_frameworks_that_use_nccl_try_the_same_remedies():
-    nccl, jax_cuda = (remedies(discover(), name) for name in ("nccl", "jax-cuda"))
-    assert nccl == jax_cuda
-    singles = [dict(variables) for variables in nccl if len(variables) == 1]
-    assert singles == [
-        {"NCCL_P2P_DISABLE": "1"},
-        {"NCCL_SHM_DISABLE": "1"},
-        {"NCCL_IB_DISABLE": "1"},
-        {"NCCL_ALGO": "Ring"},
-    ]
-
-
 def test_the_first_working_fallback_is_reported_and_no_other_is_tried(check):
     tries = Tries(SECOND, THIRD)
     found = check(tries)
@@ -174,15 +161,6 @@ def doctor(flaky, capsys):
         return status, json.loads(capsys.readouterr().out)["sections"]
 
     return run
-
-
-@pytest.mark.slow
-def test_a_backend_that_fails_until_a_variable_is_set(doctor):
-    status, sections = doctor("--backend", "raises")
-    assert status == 1
-    assert sections["ranks"][0]["text"] == "raises: RuntimeError: the transport is broken"
-    assert "Traceback" in sections["ranks"][0]["error"]
-    assert sections["ranks"][2]["variables"] == SECOND
 
 
 def living(folder: Path) -> list[int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 from pathlib import Path
@@ -157,17 +156,6 @@ def test_a_damaged_run_is_refused(run, damage, says):
         plan_policy(find_trained(str(run), None, {}))
 
 
-def test_a_checkpoint_of_another_library_is_refused(run):
-    other = run / "other.txt"
-    other.write_text("another")
-    with pytest.raises(UsageError, match="not a checkpoint of stub: it lacks stub"):
-        plan_policy(find_trained(str(run), str(other), {}))
-
-
-def test_sizes_of_training_need_not_fit(run):
-    assert plan_policy(find_trained(str(run), None, {"num_envs": 13})).config.num_envs == 13
-
-
 @pytest.fixture
 def playing(monkeypatch):
     """Declare the suite's options for playing."""
@@ -296,19 +284,6 @@ def test_statistics_are_those_of_scipy():
     assert found == summarize(data)
     assert summarize([2.0, 2.0]).mean_interval == (2.0, 2.0)
     assert summarize([True]).mean == 1.0
-
-
-def test_the_first_episode_of_each_environment_counts(session, monkeypatch):
-    step, steps = stub_parts.StubEnv.step, itertools.count()
-
-    def growing(self, actions):
-        observations, rewards, *rest = step(self, actions)
-        return (observations, rewards + next(steps), *rest)
-
-    monkeypatch.setattr(stub_parts.StubEnv, "step", growing)
-    episodes = play_block(session, session.load_policy(), Block(0, 0))
-    # Rewards of 1, 2, 3, 4: the first environment's second episode would have 7.
-    assert [(each.episode_return, each.length) for each in episodes] == [(3, 2), (6, 3), (10, 4)]
 
 
 def test_ranks_on_several_nodes_share_the_blocks():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import dataclasses
 import json
+import os
 import re
+import time
 from html import unescape
 
 import pytest
@@ -13,7 +15,9 @@ from made_up_runs import make_run
 
 from rltrain.cli.main import main
 from rltrain.records import Scalars
+from rltrain.storage.metrics_file import METRICS
 from rltrain_report.groups import grouped
+from rltrain_report.page import write_page
 from rltrain_report.pictures import Picture
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
@@ -212,17 +216,14 @@ def test_divergence_checks_are_reported(tmp_path, settings, said):
     assert said in text_of(make_run(tmp_path / "run", **settings))
 
 
-def test_warnings_and_errors_are_shown(tmp_path):
-    text = text_of(make_run(tmp_path / "a", warning="Rank 1 is slow.", error="ValueError: no"))
-    assert "iteration 3: Rank 1 is slow.\nIt ended by ValueError: no" in text
-    assert "failed" in text
-
-
-def test_restarts_are_shown(tmp_path):
-    run = make_run(tmp_path / "run")
+def test_warnings_errors_and_restarts_are_shown(tmp_path):
+    run = make_run(tmp_path / "a", warning="Rank 1 is slow.", error="ValueError: no")
     failure = {"iteration": 4, "error": "rank 1 was killed", "then": "from the beginning"}
     (run / "restarts.json").write_text(json.dumps([failure]))
-    assert "failed after iteration 4: rank 1 was killed; from the beginning" in text_of(run)
+    text = text_of(run)
+    assert "iteration 3: Rank 1 is slow.\n" in text
+    assert "It ended by ValueError: no" in text
+    assert "failed after iteration 4: rank 1 was killed; from the beginning" in text
 
 
 def test_values_with_names_that_are_alike_have_pictures_of_their_own(tmp_path):
@@ -331,3 +332,48 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
     run = make_run(tmp_path / "run", iterations=1)
     assert main(["report", str(run), "--output", str(tmp_path / "file")]) == 2
     assert "cannot be written (File exists)" in capsys.readouterr().err
+
+
+# What somebody else made is shown, or refused: never obeyed, and never for ever; see tests/fuzz
+
+PRIVATE = "private-of-mine"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [METRICS, "manifest.json", "restarts.json"])
+@pytest.mark.parametrize("kind", ["fifo", "zero", "outside", "nested", "sparse", "bytes"])
+def test_files_that_are_none_of_a_run_are_not_read(tmp_path, capsys, name, kind):
+    run = make_run(tmp_path / "run", iterations=3)
+    path = run / name
+    path.unlink(missing_ok=True)
+    mine = tmp_path / "mine.json"
+    line = {"record": "warning", "text": PRIVATE, "iteration": 1}
+    mine.write_text(json.dumps({**line, "config": {"x": PRIVATE}, "host": PRIVATE}))
+    {
+        "fifo": lambda: os.mkfifo(path),
+        "zero": lambda: path.symlink_to("/dev/zero"),
+        "outside": lambda: path.symlink_to(mine),
+        "nested": lambda: path.write_text("[" * 200_000),
+        "sparse": lambda: (path.touch(), os.truncate(path, 1 << 40)),
+        "bytes": lambda: path.write_bytes(b"\xff\xfe\x00{"),
+    }[kind]()
+    begun = time.monotonic()
+    status = main(["report", str(run)])
+    assert time.monotonic() - begun < 60
+    assert status == (2 if name == METRICS else 0)
+    told = "".join(capsys.readouterr())
+    assert "Traceback" not in told
+    pages = [page.read_text() for page in run.rglob("*.html")]
+    assert PRIVATE not in told + "".join(pages)
+
+
+def test_the_page_has_no_control_characters(tmp_path):
+    name = "\x1b[2J\u202eabc\x9b\x00\x07\u2066 <b>"
+    named = dict.fromkeys(("task", "library", "value", "warning", "error"), name)
+    run = make_run(tmp_path / "run", iterations=3, **named)
+    (run / "manifest.json").write_text(json.dumps({"host": name, "command": name, "config": {}}))
+    written = write_page(report_page(read_runs([str(run)])), run / "report", "page.html")
+    text = written[0].read_text()
+    assert not set(name) & set(text) - set("[2Jabc <b>")
+    assert r"\x1b[2J\u202eabc" in text
+    assert all(path.name.isprintable() for path in written)

@@ -1,26 +1,27 @@
-"""Videos of training: which steps they show, which files are written, and who is notified."""
+"""Videos of training: how they are asked for, which steps they show, and who is notified."""
 
 from __future__ import annotations
 
-import os
+import functools
+import importlib.util
 import shutil
-import subprocess
-import sys
 import types
 
 import numpy as np
 import pytest
 import stub_parts
-from helpers import run_ranks
+import stub_plugin
+from helpers import python, run_ranks
 from made_up_sessions import session_of
 
+from rltrain.cli.main import main
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import hookimpl
-from rltrain.plugins.manager import RunPlugins
+from rltrain.options import RunOptions
+from rltrain.plan.resolve import make_plan
+from rltrain.plan.table import plan_table
 from rltrain.records import Media, RunEnded
-from rltrain.run.session import RankSession
-from rltrain.testing import make_config
-from rltrain.types import World
+from rltrain.specs import SuiteSpec
 from rltrain_play.video import recorder
 from rltrain_play.video.observer import VideoObserver, VideoOptions
 from rltrain_play.video.recorder import Recorder, frames_per_second
@@ -204,23 +205,139 @@ def started(generator):
     return start
 
 
-def test_a_run_without_videos_renders_nothing(stub):
-    session = RankSession(make_config(num_envs=2), World(), RunPlugins())
-    assert not session.renders
-
-
 def test_mujoco_is_checked_once_for_rendering():
     """In a process of its own: what MuJoCo has failed at once, it ends the process for."""
     pytest.importorskip("mujoco")
-    code = (
-        "from rltrain.errors import UsageError\n"
-        "from rltrain_adapters import check_mujoco_draws\n"
-        "for _ in range(2):\n"
-        "    try:\n"
-        "        check_mujoco_draws()\n"
-        "    except UsageError as error:\n"
-        "        assert 'MUJOCO_GL' in str(error)\n"
+    python("""
+        import os
+        os.environ.pop("MUJOCO_GL", None)
+        from rltrain.errors import UsageError
+        from rltrain_adapters import check_mujoco_draws
+        for _ in range(2):
+            try:
+                check_mujoco_draws()
+            except UsageError as error:
+                assert "MUJOCO_GL" in str(error)
+    """)
+
+
+# How they are asked for: by the observer, or by the flags of Isaac Lab and mjlab
+
+
+@pytest.mark.parametrize(
+    ("typed", "observers", "video"),
+    [
+        ("", ("watcher",), {"interval": 9}),
+        ("--observer watcher video", ("watcher", "video"), {"interval": 9}),
+        ("--observer watcher --observer video", ("watcher", "video"), {"interval": 9}),
+        ("--video", ("video",), {"interval": 9}),
+        ("--video True --observer watcher", ("video", "watcher"), {"interval": 9}),
+        ("--video False", ("watcher",), {"interval": 9}),
+        ("--video --video_length 6", ("video",), {"interval": 9, "length": 6}),
+        ("--video video.length=6", ("video",), {"interval": 9, "length": 6}),
+        ("--video-interval 5", ("watcher",), {"interval": 5}),
+    ],
+)
+def test_flags_of_isaac_lab_and_mjlab_choose_the_observer(
+    tmp_path, monkeypatch, typed, observers, video
+):
+    import rltrain.plan.resolve
+    import rltrain.run.start  # Or it would be imported with the plan below, and keep it.
+
+    config = tmp_path / "run.yaml"
+    config.write_text("observers: [watcher]\nvideo: {interval: 9}\n")
+    seen = []
+
+    def plan(options):
+        seen.append(RunOptions.from_mapping(options))
+        raise UsageError("seen")
+
+    monkeypatch.setattr(rltrain.plan.resolve, "make_plan", plan)
+    assert main(["--config", str(config), *typed.split()]) == 2
+    assert [(one.observers, one.plugins.get("video")) for one in seen] == [(observers, video)]
+
+
+# In the plan
+
+
+@pytest.fixture
+def plan(stub, monkeypatch):
+    """Plan a run of stubs, whose suite renders."""
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    monkeypatch.setattr(stub_plugin, "SuiteSpec", functools.partial(SuiteSpec, renders=True))
+
+    def make(**options):
+        return make_plan({**stub.OPTIONS, **options}, {})
+
+    return make
+
+
+def test_the_resolved_run_renders_for_an_observer_that_asks_for_it(plan):
+    assert not plan(observers=["watcher"]).config.renders
+    config = plan(observers=["watcher", "video"], **{"video.length": 5}).config
+    assert config.renders
+    assert config.observers == ("watcher", "video")
+    assert config.plugins == {"video": {"length": 5}}
+
+
+def test_the_plan_tells_of_videos(plan):
+    assert "observers     none" in plan_table(plan())
+    assert "observers     watcher, video (length 5, interval 2000)" in plan_table(
+        plan(observers=["watcher", "video"], **{"video.length": 5})
     )
-    environ = {name: value for name, value in os.environ.items() if name != "MUJOCO_GL"}
-    run = subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, timeout=60)
-    assert run.returncode == 0, run.stderr.decode()
+
+
+def test_an_interval_without_a_step_is_refused(plan):
+    with pytest.raises(UsageError, match=r"^video: interval=0 must be at least 1\.$"):
+        plan(observers=["video"], **{"video.interval": 0})
+
+
+def test_what_this_machine_cannot_draw_is_refused(stub, site):
+    site.install(
+        "pictured",
+        """
+        from rltrain.hookspecs import hookimpl
+        from rltrain.specs import SuiteSpec
+        from rltrain.types import TaskInfo
+
+        @hookimpl
+        def rltrain_provides():
+            return [SuiteSpec(
+                name="pictured",
+                factory="stub_parts:StubSuite",
+                frameworks=("numpy",),
+                describe=lambda task, env: "See" in task and TaskInfo(task, "discrete") or None,
+                tasks=lambda: ["See-v0"],
+                renders=True,
+                why_not_rendered=lambda task: "" if "All" in task.name else "gl is not installed",
+            )]
+        """,
+    )
+    options = {**stub.OPTIONS, "observers": ["video"]}
+    with pytest.raises(UsageError, match=r"video: gl is not installed\. Install it, or leave it"):
+        make_plan({**options, "task": "See-v0"}, {})
+    assert make_plan({**options, "task": "SeeAll-v0"}, {}).config.renders
+
+
+PAINTER = """
+from rltrain.hookspecs import hookimpl
+from rltrain.specs import ObserverSpec
+
+@hookimpl
+def rltrain_provides():
+    return [ObserverSpec(name="painter", factory="stub_parts:Watcher", renders=True)]
+"""
+
+
+@pytest.mark.parametrize("name", ["video", "painter"])
+def test_an_observer_that_renders_is_refused_by_its_name_where_the_suite_does_not(stub, site, name):
+    site.install("painter", PAINTER)
+    says = rf"^--observer {name}: the suite stubs does not render its environments\. Leave it out"
+    with pytest.raises(UsageError, match=says):
+        make_plan({**stub.OPTIONS, "observers": [name]}, {})
+
+
+def test_without_its_encoder_the_plan_says_what_to_install(plan, monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r'observer video: .* pip install "rltrain\[video\]"'):
+        plan(observers=["video"])
