@@ -9,6 +9,7 @@ from rltrain.errors import UsageError
 from rltrain.nodes.meeting import begin_meeting
 from rltrain.nodes.telling import telling_others
 
+MEET = ("--distributed", "--nnodes", "3", "--master-addr", "10.0.0.1")
 NODES = {"distributed": True, "nnodes": "3", "master_addr": "10.0.0.1", "framework": "torch"}
 
 
@@ -91,16 +92,7 @@ def test_nobody_is_told_where_nobody_waits(told, options):
 
 
 def test_a_command_tells_by_its_flags_and_one_that_only_plans_does_not(told, capsys):
-    words = [
-        "train",
-        "--distributed",
-        "--nnodes",
-        "3",
-        "--node_rank=2",
-        "--master-addr",
-        "10.0.0.1",
-    ]
-    words += ["--library", "rl_gams"]
+    words = ["train", *MEET, "--node_rank=2", "--library", "rl_gams"]
     assert main([*words, "--dry-run"]) == 2
     assert not told
     assert main(words) == 2

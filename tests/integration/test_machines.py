@@ -19,19 +19,29 @@ JAX = ("--library", "averager", "--task", "Idle-v0", "--framework", "jax", "--de
 LIMIT = 30
 """Seconds in which a lost node must have ended the others."""
 
-GREETS = '''
-"""An observer that shows a message to the user on each rank."""
+TELLS = '''
+"""An observer that tells its rank, and which interfaces gloo has and NCCL would have."""
+import json, os, pathlib
 from rltrain import hookimpl
 from rltrain.launch import console_stream
+from rltrain.nodes import choose_nccl_interface
 from rltrain.specs import ObserverSpec
 
 
 @hookimpl
 def rltrain_provides():
-    return [ObserverSpec(name="greets", factory="greets:Greets", summary="greets")]
+    return [ObserverSpec(name="tells", factory="tells_plugin:Tells")]
 
 
-class Greets:
+class Tells:
+    @hookimpl(wrapper=True)
+    def rltrain_make_env(self, session):
+        environ = {name: os.environ[name] for name in os.environ if name.endswith("_IFNAME")}
+        choose_nccl_interface(environ, session.world, os.environ["MASTER_ADDR"])
+        path = pathlib.Path(os.environ["PROBE_FOLDER"]) / f"{session.world.rank}.json"
+        path.write_text(json.dumps(environ))
+        return (yield)
+
     @hookimpl
     def rltrain_shutdown(self, session):
         print("hello from rank", session.world.rank, file=console_stream(), flush=True)
@@ -95,39 +105,15 @@ def test_machines_meet_by_name_and_by_ipv6(probe, machines, framework, master):
     assert_ended_well(run_on(probe, machines, *words, *SHORT))
 
 
-INTERFACE = '''
-"""An observer that says which network interfaces a rank's gloo has and its NCCL would have."""
-import json, os, pathlib
-from rltrain import hookimpl
-from rltrain.nodes import choose_nccl_interface
-from rltrain.specs import ObserverSpec
-
-
-@hookimpl
-def rltrain_provides():
-    return [ObserverSpec(name="interface", factory="interface_plugin:Interface")]
-
-
-class Interface:
-    @hookimpl(wrapper=True)
-    def rltrain_make_env(self, session):
-        environ = {name: os.environ[name] for name in os.environ if name.endswith("_IFNAME")}
-        choose_nccl_interface(environ, session.world, os.environ["MASTER_ADDR"])
-        path = pathlib.Path(os.environ["TOLD"]) / f"{session.world.rank}.json"
-        path.write_text(json.dumps(environ))
-        return (yield)
-'''
-
-
 @pytest.mark.parametrize("own", [{}, {"NCCL_SOCKET_IFNAME": "eth"}], ids=["ours", "the user's"])
-def test_ranks_use_the_interface_that_leads_to_the_master(command, machines, own, tmp_path):
+def test_ranks_use_the_interface_that_leads_to_the_master(command, machines, own):
     """The first machine's own name is a loopback address there."""
-    command.install("interface_plugin", INTERFACE)
-    words = ("--library", "rsl_rl", "--nproc-per-node", "1", "--observer", "interface")
+    command.install("tells_plugin", TELLS)
+    words = ("--library", "rsl_rl", "--nproc-per-node", "1", "--observer", "tells")
     words = (*words, "--master-addr", machines[0].host)
-    assert_ended_well(run_on(command, machines, *SHORT, *words, TOLD=str(tmp_path), **own))
+    assert_ended_well(run_on(command, machines, *SHORT, *words, **own))
     for rank in range(2):
-        told = json.loads((tmp_path / f"{rank}.json").read_text())
+        told = json.loads((command.folder / f"{rank}.json").read_text())
         assert told == {"GLOO_SOCKET_IFNAME": "cable", "NCCL_SOCKET_IFNAME": "=cable"} | own
 
 
@@ -150,8 +136,8 @@ def test_jax_trains_across_machines(probe, three):
 
 
 def test_the_first_machine_shows_what_ranks_of_others_show(command, three):
-    words = ("--library", "rsl_rl", "--nproc-per-node", "1", "--observer", "greets")
-    command.install("greets", GREETS)
+    words = ("--library", "rsl_rl", "--nproc-per-node", "1", "--observer", "tells")
+    command.install("tells_plugin", TELLS)
     runs = run_on(command, three, *SHORT, *words)
     assert_ended_well(runs)
     assert "3 ranks on cpu, 3 nodes" in runs[0].stdout

@@ -5,12 +5,11 @@ A stranger's run folder may have a file `torch.py`, and a user's own folder a `t
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers import run
 
 pytestmark = pytest.mark.slow
 
@@ -81,7 +80,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_file_of_the_current_folder_takes_the_place_of_a_module(command, tmp_path):
+def test_no_file_of_the_current_folder_takes_the_place_of_a_module(command, tmp_path, monkeypatch):
     if command in ("mpi", "ray"):
         pytest.importorskip({"mpi": "mpi4py", "ray": "ray"}[command])
     marker = tmp_path / "imported"
@@ -90,15 +89,6 @@ def test_no_file_of_the_current_folder_takes_the_place_of_a_module(command, tmp_
         (tmp_path / path).write_text(source)
     for name in SHADOWS:
         (tmp_path / f"hostile/{name}.py").write_text(SHADOW.format(marker=str(marker)))
-    variables = {name: each for name, each in os.environ.items() if name != "PYTHONSAFEPATH"}
-    done = subprocess.run(
-        COMMANDS[command],
-        cwd=tmp_path / "hostile",
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    run(*COMMANDS[command], cwd=tmp_path / "hostile", timeout=300)
     assert not marker.exists(), marker.read_text()
-    assert done.returncode == 0, done.stdout + done.stderr

@@ -98,49 +98,122 @@ class Mistake:
     """Whether another distribution has the same plugin."""
 
 
-MISTAKES: dict[str, Mistake] = {
-    "a hook is missing": Mistake(
-        writer(),
-        "implement rltrain_write with @rltrain.hookimpl.",
-        parts=parts("@hookimpl\n    def rltrain_shutdown(self): ..."),
-    ),
-    "a hook is misspelt": Mistake(
-        writer(), "unknown hook 'rltrain_wirte'", parts=parts(WRITES.replace("write", "wirte"))
-    ),
-    "a hook is not marked": Mistake(
-        writer(),
-        "implement rltrain_write with @rltrain.hookimpl.",
-        parts=parts(WRITES.replace("@hookimpl\n    ", "")),
-    ),
-    "a hook's argument does not exist": Mistake(
-        writer(),
+IMPORTED = "its module imports slow_library whenever plugins are listed. Import inside functions"
+NO_HOOK = "implement rltrain_write with @rltrain.hookimpl."
+OF_CLASSES = {
+    "a hook is missing": (parts("@hookimpl\n    def rltrain_shutdown(self): ..."), NO_HOOK),
+    "a hook is misspelt": (parts(WRITES.replace("write", "wirte")), "hook 'rltrain_wirte'"),
+    "a hook is not marked": (parts(WRITES.replace("@hookimpl\n    ", "")), NO_HOOK),
+    "a hook's argument does not exist": (
+        parts(WRITES.replace("record", "recrod")),
         "Argument(s) {'recrod'} are declared in the hookimpl but can not be found in the hookspec",
-        parts=parts(WRITES.replace("record", "recrod")),
     ),
-    "an import string without a colon": Mistake(
+    "the class is misspelt": (parts().replace("class Mine", "class Mime"), "no attribute 'Mine'"),
+    "a writer imports what is not installed": (
+        parts(more="import tracking_service\n"),
+        "No module named 'tracking_service'",
+    ),
+}
+"""The module of a writer's class, and what is said."""
+
+BACKEND = """
+BackendSpec(name='mine', factory='stub_parts:StubBackend', framework='new', device='cpu',
+            launcher='mine'),
+LauncherSpec(name='mine', factory='stub_parts:StubLauncher', frameworks=('new',)),
+GradientSyncSpec(name='aaa', factory='stub_parts:StubSync', frameworks=('new',)),
+SuiteSpec(name='mine', factory='stub_parts:StubSuite', frameworks=('new',), tasks=list,
+          describe=lambda task, env: TaskInfo(task, 'discrete')),
+"""
+OF_NEW = f"LibrarySpec(name='mine', frameworks=('new',), algorithms=('ppo',), {OF_LIBRARY})"
+OF_NUNPY = f"LibrarySpec(name='mine', frameworks=('nunpy',), algorithms=('a',), {OF_LIBRARY})"
+OF_NONE = f"LibrarySpec(name='mine', frameworks=('numpy',), algorithms=(), {OF_LIBRARY})"
+AGENT = "default_agent=lambda *a: dict()"
+ODD = f"{AGENT}, refuses=[Refusal('odd', lambda *a: 1 / 0, '', '')]"
+DIVIDED = "raises ZeroDivisionError: division by zero"
+DESCRIBES = "lambda task, env: {} if task == 'Mine-v0' else None"
+OF_PLUGINS = {
+    "an import string without a colon": (
         plugin("WriterSpec(name='mine', factory='mine.writer.Mine')"),
         "'mine.writer.Mine' must be written package.module:Class.",
     ),
-    "the module is missing": Mistake(
+    "the module is missing": (
         plugin("WriterSpec(name='mine', factory='rltrain.builtin.consol:Mine')"),
         "No module named 'rltrain.builtin.consol'",
     ),
-    "the class is misspelt": Mistake(
-        writer(), "has no attribute 'Mine'", parts=parts().replace("class Mine", "class Mime")
+    "a backend of a new framework names no gradient sync": (
+        plugin(BACKEND + OF_NEW, "from rltrain.types import TaskInfo\n"),
+        "name a grad_sync: runs of the framework new have no usual one",
     ),
-    "a writer imports what is not installed": Mistake(
-        writer(),
-        "No module named 'tracking_service'",
-        parts=parts(more="import tracking_service\n"),
+    "a class that takes no options": (
+        writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)")),
+        "could not be loaded: it raises TypeError: Mine() takes no arguments",
     ),
+    "what is declared is no spec": (
+        plugin("'mine'"),
+        "rltrain_provides must return specs from rltrain.specs; got 'mine'",
+    ),
+    "a spec alone, and no list": (
+        writer().replace("[", "(").replace("]", ")"),
+        "is broken: TypeError: 'WriterSpec' object is not iterable",
+    ),
+    "rltrain_provides raises": (plugin("1 / 0"), "is broken: ZeroDivisionError: division by zero"),
+    "a name with a space": (
+        writer().replace("'mine'", "'my own'"),
+        "its name must be a word of letters, digits, '-' and '_', which users type",
+    ),
+    "a framework that no backend has": (
+        plugin(OF_NUNPY),
+        "no installed backend knows the framework 'nunpy'. Did you mean 'numpy'?",
+    ),
+    "a library without an algorithm": (
+        plugin(OF_NONE),
+        "a library must name its algorithms and its frameworks",
+    ),
+    "the entry point is no plugin": ("provides = []", "no rltrain_provides: name the module whose"),
+    "a suite cannot list its tasks": (suite(tasks="lambda: 1 / 0"), f"tasks(): {DIVIDED}"),
+    "a suite lists no names": (
+        suite(tasks="lambda: None"),
+        "tasks(): raises TypeError: 'NoneType' object is not iterable",
+    ),
+    "a suite looks up a task that it does not have": (
+        suite(describe="lambda task, env: {}[task]"),
+        "describe(): raises KeyError: 'no/such'",
+    ),
+    "a suite describes its own task wrongly": (
+        suite("lambda: ['Mine-v0']", DESCRIBES),
+        "describe() must return TaskInfo or None, not dict.",
+    ),
+    "a cluster reads a variable that may not be set": (
+        cluster("lambda environ: environ['MINE_RANK']"),
+        "find(): raises KeyError: 'MINE_RANK'",
+    ),
+    "a cluster finds no place": (
+        cluster("dict"),
+        "find() must return StartedRank or StartedNode or None, not dict.",
+    ),
+    "a library has no default options": (
+        library("default_agent=lambda task, algorithm: None"),
+        "default_agent() must return Mapping, not NoneType.",
+    ),
+    "a library returns the number of its steps": (
+        library(f"{AGENT}, iteration=lambda config: 16"),
+        "iteration() must return Iteration, not int.",
+    ),
+    "a library's refusal raises": (library(ODD), f"refusal 'odd': {DIVIDED}"),
+}
+"""The module of the entry point, and what is said."""
+
+MISTAKES: dict[str, Mistake] = {
+    **{wrong: Mistake(writer(), says, own) for wrong, (own, says) in OF_CLASSES.items()},
+    **{wrong: Mistake(*row) for wrong, row in OF_PLUGINS.items()},
     "options are not frozen": Mistake(
         writer(", options=f'{__name__}:Options'", OPTIONS.format("")),
         "make it @dataclass(frozen=True)",
-        parts=parts(f"def __init__(self, options): ...\n\n    {WRITES}"),
+        parts(f"def __init__(self, options): ...\n\n    {WRITES}"),
     ),
     "the entry point imports its library": Mistake(
         writer(before="import slow_library\n"),
-        "its module imports slow_library whenever plugins are listed. Import inside functions",
+        IMPORTED,
         requires=("slow-library; extra == 'library'",),
     ),
     "another version of rltrain is needed": Mistake(
@@ -155,81 +228,6 @@ MISTAKES: dict[str, Mistake] = {
         writer(),
         "The writer 'mine' is provided twice, by mine 1.0 and other 1.0. Uninstall one of them",
         twice=True,
-    ),
-    "a backend of a new framework names no gradient sync": Mistake(
-        plugin(
-            "BackendSpec(name='mine', factory='stub_parts:StubBackend', framework='new', "
-            "device='cpu', launcher='mine'), "
-            "LauncherSpec(name='mine', factory='stub_parts:StubLauncher', frameworks=('new',)), "
-            "GradientSyncSpec(name='aaa', factory='stub_parts:StubSync', frameworks=('new',)), "
-            f"LibrarySpec(name='mine', frameworks=('new',), algorithms=('ppo',), {OF_LIBRARY}), "
-            "SuiteSpec(name='mine', factory='stub_parts:StubSuite', frameworks=('new',), "
-            "tasks=list, describe=lambda task, env: TaskInfo(task, 'discrete'))",
-            "from rltrain.types import TaskInfo\n",
-        ),
-        "name a grad_sync: runs of the framework new have no usual one",
-    ),
-    "a class that takes no options": Mistake(
-        writer(", options=f'{__name__}:Options'", OPTIONS.format("(frozen=True)")),
-        "could not be loaded: it raises TypeError: Mine() takes no arguments",
-    ),
-    "what is declared is no spec": Mistake(
-        plugin("'mine'"), "rltrain_provides must return specs from rltrain.specs; got 'mine'"
-    ),
-    "a spec alone, and no list": Mistake(
-        writer().replace("[", "(").replace("]", ")"),
-        "is broken: TypeError: 'WriterSpec' object is not iterable",
-    ),
-    "rltrain_provides raises": Mistake(
-        plugin("1 / 0"), "is broken: ZeroDivisionError: division by zero"
-    ),
-    "a name with a space": Mistake(
-        writer().replace("'mine'", "'my own'"),
-        "its name must be a word of letters, digits, '-' and '_', which users type",
-    ),
-    "a framework that no backend has": Mistake(
-        plugin(f"LibrarySpec(name='mine', frameworks=('nunpy',), algorithms=('a',), {OF_LIBRARY})"),
-        "no installed backend knows the framework 'nunpy'. Did you mean 'numpy'?",
-    ),
-    "a library without an algorithm": Mistake(
-        plugin(f"LibrarySpec(name='mine', frameworks=('numpy',), algorithms=(), {OF_LIBRARY})"),
-        "a library must name its algorithms and its frameworks",
-    ),
-    "the entry point is no plugin": Mistake(
-        "provides = []", "which has no rltrain_provides: name the module whose"
-    ),
-    "a suite cannot list its tasks": Mistake(
-        suite(tasks="lambda: 1 / 0"), "tasks(): raises ZeroDivisionError: division by zero"
-    ),
-    "a suite lists no names": Mistake(
-        suite(tasks="lambda: None"), "tasks(): raises TypeError: 'NoneType' object is not iterable"
-    ),
-    "a suite looks up a task that it does not have": Mistake(
-        suite(describe="lambda task, env: {}[task]"), "describe(): raises KeyError: 'no/such'"
-    ),
-    "a suite describes its own task wrongly": Mistake(
-        suite("lambda: ['Mine-v0']", "lambda task, env: {} if task == 'Mine-v0' else None"),
-        "describe() must return TaskInfo or None, not dict.",
-    ),
-    "a cluster reads a variable that may not be set": Mistake(
-        cluster("lambda environ: environ['MINE_RANK']"), "find(): raises KeyError: 'MINE_RANK'"
-    ),
-    "a cluster finds no place": Mistake(
-        cluster("dict"), "find() must return StartedRank or StartedNode or None, not dict."
-    ),
-    "a library has no default options": Mistake(
-        library("default_agent=lambda task, algorithm: None"),
-        "default_agent() must return Mapping, not NoneType.",
-    ),
-    "a library returns the number of its steps": Mistake(
-        library("default_agent=lambda *a: dict(), iteration=lambda config: 16"),
-        "iteration() must return Iteration, not int.",
-    ),
-    "a library's refusal raises": Mistake(
-        library(
-            "default_agent=lambda *a: dict(), refuses=[Refusal('odd', lambda *a: 1 / 0, '', '')]"
-        ),
-        "refusal 'odd': raises ZeroDivisionError: division by zero",
     ),
 }
 """By what is wrong."""

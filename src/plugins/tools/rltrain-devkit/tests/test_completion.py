@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from helpers import python
 from made_up_runs import make_run
 
 pytest.importorskip("argcomplete")
@@ -94,37 +95,22 @@ def test_runs_are_looked_for_below_the_log_root_of_the_line(complete):
     assert complete("rltrain evaluate --log-root elsewhere ") == {"latest"}
 
 
-def run(code, tmp_path, **environ):
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=tmp_path,
-        env={**os.environ, **environ},
-        timeout=60,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_without_a_shell_that_asks_nothing_of_it_is_imported():
+    found = python("""
+        import sys; from rltrain.cli.main import main; main(['--help'])
+        sys.exit('argcomplete' in sys.modules)
+    """)
+    assert shutil.which("register-python-argcomplete", path=BIN)
+    assert 'eval "$(register-python-argcomplete rltrain)"' in found.stdout
 
 
-def test_without_a_shell_that_asks_nothing_of_it_is_imported(tmp_path):
-    code = (
-        "import sys; from rltrain.cli.main import main; main(['--help']); "
-        "sys.exit('argcomplete' in sys.modules)"
-    )
-    assert run(code, tmp_path).returncode == 0
-
-
-def test_a_shell_that_asks_where_argcomplete_is_missing_starts_no_run(tmp_path):
-    code = (
-        "import sys; sys.modules['argcomplete'] = None; sys.argv = ['rltrain']; "
-        "from rltrain.cli.main import main; sys.exit(main())"
-    )
-    found = run(code, tmp_path, _ARGCOMPLETE="1", COMP_LINE="rltrain ", COMP_POINT="8")
+def test_a_shell_that_asks_where_argcomplete_is_missing_starts_no_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code = """
+        import sys; sys.modules['argcomplete'] = None; sys.argv = ['rltrain']
+        from rltrain.cli.main import main; sys.exit(main())
+    """
+    asked = {"_ARGCOMPLETE": "1", "COMP_LINE": "rltrain ", "COMP_POINT": "8"}
+    found = python(code, check=False, **asked)
     assert (found.returncode, found.stdout, found.stderr) == (1, "", "")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_help_says_how_the_shell_is_told():
-    assert shutil.which("register-python-argcomplete", path=BIN)
-    found = run("from rltrain.cli.main import main; main(['--help'])", Path.cwd())
-    assert 'eval "$(register-python-argcomplete rltrain)"' in found.stdout

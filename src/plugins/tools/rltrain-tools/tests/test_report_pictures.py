@@ -1,12 +1,14 @@
-"""What the pictures of `rltrain report` show: targets, seeds, the phases of ranks."""
+"""Pictures of `rltrain report`, and what `rltrain scale` says of several numbers of ranks."""
 
 from __future__ import annotations
 
 import pytest
 from made_up_runs import make_run
 
+from rltrain.cli.main import main
 from rltrain_report.report import report_page
 from rltrain_report.runs import read_runs
+from rltrain_report.scale import reasons, sizes_of, table
 
 pytest.importorskip("matplotlib")
 pytest.importorskip("jinja2")
@@ -76,3 +78,80 @@ def test_bars_are_the_phases_of_each_rank(tmp_path):
     heights = {bars.get_label(): [bar.get_height() for bar in bars] for bars in axes.containers}
     assert heights["rollout"] == pytest.approx([0.4, 0.2])
     assert heights["waiting"] == pytest.approx([0, 0.2])
+
+
+# What more ranks are worth
+
+
+@pytest.fixture
+def sizes(tmp_path):
+    """Runs on 1, 2 and 4 ranks; on 4, rank 3 is slow."""
+    paths = [
+        make_run(tmp_path / f"{ranks}-{seed}", ranks=ranks, seed=seed, **slow)
+        for ranks, slow in ((1, {}), (2, {}), (4, {"slow": 3}))
+        for seed in (1, 2)
+    ]
+    return sizes_of(read_runs(map(str, paths)))
+
+
+def test_efficiency_is_the_speed_of_a_rank_compared_with_one_alone(sizes):
+    one, two, four = sizes
+    # An iteration takes 0.5 s, and 0.1 s more on 2 ranks; on 4, 0.4 s of waiting and communication.
+    speed = one.fps_of_a_rank
+    assert two.fps_of_a_rank == pytest.approx(speed * 5 / 6)
+    assert four.fps_of_a_rank == pytest.approx(speed * 5 / 9)
+    assert [len(size.fps) for size in sizes] == [2, 2, 2]  # A number for each seed.
+
+
+def test_the_table_has_a_row_for_each_number_of_ranks(sizes):
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table(sizes)]
+    _, rule, *rows = (dict(zip(lines[0], line, strict=True)) for line in lines)
+    assert {cell.strip("-") for cell in rule.values()} == {":"}
+    assert [row["ranks"] for row in rows] == ["1", "2", "4"]
+    assert [row["efficiency"] for row in rows] == ["100%", "83%", "56%"]
+    assert (rows[2]["waiting"], rows[2]["communication"]) == ("17%", "22%")
+    assert len({len(line) for line in table(sizes)}) == 1
+
+
+def test_it_says_why_more_ranks_are_not_faster(sizes):
+    two, four = reasons(sizes)
+    assert two.startswith("2 ranks: 1.67 times the frames a second of one, an efficiency of 83%.")
+    assert "An iteration takes 0.6 s; 0.5 s would be perfect." in two
+    assert "Of the lost time, 100% is communication (0.1 s instead of 0 s)" in two
+    assert "38% is waiting (0.15 s instead of 0 s)" in four
+    assert "Rank 3 is the slowest: its own work takes 0.7 s an iteration, 40% more" in four
+
+
+def test_fewer_environments_a_rank_are_expected_to_be_less_work(tmp_path):
+    paths = [make_run(tmp_path / "1", ranks=1, num_envs=8), make_run(tmp_path / "2", num_envs=4)]
+    (two,) = reasons(sizes_of(read_runs(map(str, paths))))
+    # 0.3 s of update and 0.2 s of rollout, as before, though there is half as much to do.
+    assert "An iteration takes 0.6 s; 0.25 s would be perfect." in two
+    assert "43% is update (0.3 s instead of 0.15 s)" in two
+
+
+def test_runs_are_compared(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for ranks in (1, 2):
+        make_run(tmp_path / f"{ranks}", ranks=ranks)
+    assert main(["scale", "1", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "|     2 |" in printed
+    assert "2 ranks: " in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("", "RUN"),
+        ("1 other", "All runs had 1 ranks"),
+        ("1 skrl", "The runs differ in the library, rl_games and skrl"),
+    ],
+)
+def test_bad_input_is_refused_with_the_reason(tmp_path, capsys, monkeypatch, words, said):
+    monkeypatch.chdir(tmp_path)
+    make_run(tmp_path / "1", ranks=1)
+    make_run(tmp_path / "other", ranks=1, seed=2)
+    make_run(tmp_path / "skrl", library="skrl")
+    assert main(["scale", *words.split()]) == 2
+    assert said in capsys.readouterr().err
