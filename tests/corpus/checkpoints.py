@@ -39,7 +39,6 @@ USED, LATE = "used", "LATE"
 
 
 def run(library: str, folder: Path, **changed: Any) -> dict[str, Any]:
-    """Return the options of a short run."""
     return {
         "library": library,
         "task": TASK,

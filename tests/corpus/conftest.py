@@ -28,5 +28,4 @@ def wheels(tmp_path_factory):
 
 @pytest.fixture
 def wheel(wheels):
-    """The folder of the sources of Isaac Lab 2.3."""
     return wheels("2.3.2.post1")

@@ -33,7 +33,6 @@ def unpacked(folder: Path, version: str) -> Path:
 
 
 def tasks_of(source: Path) -> Path:
-    """Return the package of the tasks, in what `unpacked` returns."""
     package = source / "isaaclab_tasks"
     return package / "isaaclab_tasks" if (package / "isaaclab_tasks").is_dir() else package
 

@@ -48,7 +48,6 @@ TIMEOUT = 240
 
 
 def train(library: str, folder: Path, device: str = KIND, **options: Any) -> TrainResult:
-    """Train in this process."""
     return rltrain.train(
         library=library,
         device=device,
@@ -58,7 +57,6 @@ def train(library: str, folder: Path, device: str = KIND, **options: Any) -> Tra
 
 
 def tensors(checkpoint: str | None) -> dict[str, torch.Tensor]:
-    """Return the tensors of a checkpoint, on the host, by their path in it."""
     assert checkpoint is not None
     return dict(_flat("", torch.load(checkpoint, map_location="cpu", weights_only=False)))
 
@@ -76,7 +74,6 @@ def _flat(name: str, value: Any) -> list[tuple[str, torch.Tensor]]:
 
 
 def differing(one: Mapping[str, torch.Tensor], other: Mapping[str, torch.Tensor]) -> list[str]:
-    """Return the names of the tensors that differ in any bit."""
     return [
         name
         for name in dict.fromkeys([*one, *other])
@@ -144,7 +141,6 @@ def environ_with_probe(folder: Path, **variables: str) -> dict[str, str]:
 def command(
     library: str, folder: Path, *arguments: str, timeout: float = TIMEOUT, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run a short distributed `rltrain`, with the observer `where`."""
     agent = [f"agent.{key}={value}" for key, value in AGENTS[library].items()]
     words = ["--library", library, "--distributed", "--num-envs", "16", "--max-iterations", "3"]
     words += ["--check-interval", "1", "--log-root", str(folder / "logs"), "--observer", "where"]
@@ -154,7 +150,6 @@ def command(
 def rltrain_in(
     folder: Path, *words: str, timeout: float = TIMEOUT, **variables: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run `rltrain` in a folder, where it finds the observer `where`, in a bounded time."""
     with started_in(folder, *words, **variables) as process:
         try:
             out, err = process.communicate(timeout=timeout)
@@ -166,7 +161,6 @@ def rltrain_in(
 
 
 def started_in(folder: Path, *words: str, **variables: str) -> subprocess.Popen[str]:
-    """Start `rltrain` in a folder."""
     return subprocess.Popen(
         [sys.executable, "-m", "rltrain", *words],
         env=environ_with_probe(folder, **variables),
@@ -179,5 +173,4 @@ def started_in(folder: Path, *words: str, **variables: str) -> subprocess.Popen[
 
 
 def reports(folder: Path, ranks: int) -> list[dict[str, Any]]:
-    """Return the report of each rank's observer."""
     return [json.loads((folder / f"rank_{rank}.json").read_text()) for rank in range(ranks)]

@@ -52,7 +52,6 @@ class Started:
 
 
 def resume_on(library, device, checkpoint, iterations, folder):
-    """Resume from a checkpoint; return the initial models, and the result."""
     plan = make_plan(
         {
             "library": library,

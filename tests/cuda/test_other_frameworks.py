@@ -143,6 +143,5 @@ def test_a_policy_that_learned_on_a_gpu_is_exported(library, tmp_path):
 
 
 def needs(module):
-    """Skip where a module is not installed."""
     if importlib.util.find_spec(module) is None:
         pytest.skip(f"{module} is not installed")

@@ -60,7 +60,6 @@ def test_a_killed_rank_is_named_and_a_resumed_run_ends_as_if_it_had_not_been(tmp
 
 
 def last_checkpoint(folder):
-    """Return the path of the run's newest checkpoint."""
     return str(
         max(folder.glob("logs/*/*/*/checkpoints/*.pt*"), key=lambda path: path.stat().st_mtime)
     )

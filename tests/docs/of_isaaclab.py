@@ -77,7 +77,6 @@ def _flags(folder: Path, *paths: str, common: Iterable[str] = ()) -> list[str]:
 
 
 def _fields(path: Path, name: str) -> list[str]:
-    """Return the names of a dataclass's fields."""
     classes = [node for node in ast.walk(_parsed(path)) if isinstance(node, ast.ClassDef)]
     (found,) = [each for each in classes if each.name == name]
     return [ast.unparse(each.target) for each in found.body if isinstance(each, ast.AnnAssign)]

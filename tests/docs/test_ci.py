@@ -87,7 +87,6 @@ def run(tmp_path):
 
 @pytest.fixture
 def ours(pytestconfig):
-    """The module that leaves tests out."""
     plugins = pytestconfig.pluginmanager.get_plugins()
     (ours,) = [each for each in plugins if getattr(each, "__file__", "") == f"{ROOT}/conftest.py"]
     return ours

@@ -46,7 +46,6 @@ def test_the_page_names_what_printed_them_and_that_can_be_run(name):
 
 
 def then(script, at):
-    """Return a script of the past."""
     git = ["git", "-C", str(ROOT)]
     if shutil.which("git") is None or not (ROOT / ".git").exists():
         pytest.skip("there is no history")

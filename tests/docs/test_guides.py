@@ -21,7 +21,6 @@ pytestmark = pytest.mark.slow
 
 
 def blocks(page):
-    """Return (language, text) of each fenced block of a page, in order."""
     return re.findall(r"^```(\w+)\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
 
 
@@ -54,7 +53,6 @@ def test_the_kits_are_set_by_the_attributes_that_the_guide_names():
 
 @pytest.fixture
 def reader(tmp_path):
-    """Return the variables of a reader who has rltrain in their own environment."""
     home = tmp_path / "environment"
     # Its own pip, so that `pip install` in a guide installs there.
     subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=120)

@@ -28,7 +28,6 @@ FLAGS = KNOWN["3.0.0"]["flags"]
 
 
 def said(command, words: list[str]) -> str:
-    """Return what is printed of a command's words if they are wrong."""
     try:
         parse(command_of([command])[1], None, words)
     except UsageError as error:

@@ -76,7 +76,6 @@ LINE = re.compile(r"^(?P<indent> *)(?P<name>[\w.{},/-]+)/(?:  +(?P<about>\S.*))?
 
 
 def drawn() -> dict[str, str]:
-    """Return what the page says of each folder, by path."""
     (tree,) = re.findall(r"```text\n(.*?)```", (DOCS / "house.md").read_text(), re.DOTALL)
     found: dict[str, str] = {}
     above: list[tuple[int, str]] = []
@@ -124,7 +123,6 @@ FRAMEWORKS = {
 
 
 def documented(name):
-    """Return (module, name) of all that a page names."""
     page = (DOCS / "reference" / f"{name}.md").read_text()
     blocks = re.findall(r"^::: (\S+)\n    options:\n      members: \[(.*)\]$", page, re.MULTILINE)
     assert len(blocks) == page.count("\n:::")
@@ -132,7 +130,6 @@ def documented(name):
 
 
 def imported(name):
-    """Return (module, name) of what other distributions, examples and templates import."""
     package = f"rltrain_{name}"
     sources = [
         path

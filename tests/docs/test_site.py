@@ -78,7 +78,6 @@ def test_every_option_of_a_run_has_a_help():
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """Build the site, in which a warning is an error."""
     own = ROOT / ".venv-docs" / "bin" / "python"
     python = str(own) if own.exists() else sys.executable
     found = subprocess.run([python, "-c", "import mkdocs, mkdocstrings"], capture_output=True)

@@ -37,19 +37,16 @@ def rows(page, head):
 
 
 def pythons():
-    """Return the Python of each version set."""
     return dict(re.findall(r"^python-(\S+) := (\S+)$", MAKEFILE, re.MULTILINE))
 
 
 def pinned(name):
-    """Return the versions of a set's packages."""
     lines = (ROOT / "constraints" / f"{name}.txt").read_text().splitlines()
     pins = (line.split("==") for line in lines if "==" in line)
     return {canonicalize_name(package): version for package, version in pins}
 
 
 def declared():
-    """Return what the core requires, and plugins and the libraries that they adapt."""
     found = []
     for path in [ROOT / "pyproject.toml", *sorted(ROOT.glob("src/**/pyproject.toml"))]:
         project = tomllib.loads(path.read_text())["project"]
@@ -61,7 +58,6 @@ def declared():
 
 
 def ranges(package):
-    """Return all ranges of a package."""
     return {frozenset(map(str, each.specifier)) for each in declared() if each.name == package}
 
 

@@ -93,13 +93,11 @@ def _takes(function: Any) -> list[str]:
 
 
 def _shown(default: Any) -> str:
-    """Return a default in a word; dots where it is an object."""
     simple = isinstance(default, str | int | float | tuple | frozenset | None)
     return re.sub(r"\s+", "", repr(default)) if simple else "..."
 
 
 def written(api: Api) -> str:
-    """Return an API as text, a line for each name."""
     return "".join(
         f"{name}\n" if takes is None else f"{name}({', '.join(takes)})\n"
         for name, takes in api.items()

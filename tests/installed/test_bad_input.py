@@ -112,7 +112,6 @@ def check(words: list[str], inputs: list[str]) -> None:
 
 
 def words_in(data) -> list[str]:
-    """Return all words in data, at any depth."""
     if isinstance(data, dict):
         return [word for pair in data.items() for each in pair for word in words_in(each)]
     if isinstance(data, list):
@@ -121,7 +120,6 @@ def words_in(data) -> list[str]:
 
 
 def keys_of(library: LibrarySpec, algorithm: str) -> list[str]:
-    """Return the keys of a library's options, with those of whole sections."""
     options, _ = default_options(library, SUITE, TASK, algorithm, "torch")
     known = library.schema.keys(options).items()
     leaves = {key for key, _ in flatten(options)}
@@ -139,7 +137,6 @@ KEYS = {choice: keys_of(LIBRARIES[choice[0]], choice[1]) for choice in CHOICES}
 
 @st.composite
 def overrides(draw) -> tuple[list[str], list[str]]:
-    """A library, an algorithm, and overrides of real options with odd values."""
     library, algorithm = draw(st.sampled_from(CHOICES))
     keys = draw(st.lists(st.sampled_from(KEYS[library, algorithm]), min_size=1, max_size=3))
     words = [f"{draw(st.sampled_from(['', '+']))}agent.{key}={draw(WORDS)}" for key in keys]
@@ -151,7 +148,6 @@ def overrides(draw) -> tuple[list[str], list[str]]:
 
 @st.composite
 def flags(draw) -> tuple[list[str], list[str]]:
-    """Flags of a run, each with values or without."""
     fields = [field for field in dataclasses.fields(RunOptions) if option_of(field).kind != "none"]
     chosen = draw(st.lists(st.sampled_from(fields), min_size=1, max_size=3))
     words, inputs = [], []

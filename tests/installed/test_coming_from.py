@@ -14,7 +14,6 @@ PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text()
 
 
 def pairs(header: str) -> list[tuple[str, str]]:
-    """Return both cells of each row of the tables with this header."""
     found = re.findall(rf"^\| {header} \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
     rows = [row for table in found for row in table.splitlines()]
     return [re.fullmatch(r"\| `([^`]*)` \| `([^`]*)` \|", row).groups() for row in rows]

@@ -1,4 +1,4 @@
-"""The commands of plugins, as the command line knows them."""
+"""The commands of plugins keep the rules of the kit, and the command line knows them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ import re
 import pytest
 from helpers import python
 
+from rltrain.builtin.plugin import COMMANDS
 from rltrain.cli.main import main, read_run
+from rltrain.commands import commands
 from rltrain.errors import UsageError
+from rltrain_devkit import CommandConformance
 
 
 def test_the_first_help_is_one_screen_of_commands(capsys):
@@ -38,3 +41,27 @@ def test_the_help_imports_nothing_that_only_a_run_needs():
         "sys.exit(', '.join({'rltrain.launch', 'rltrain.nodes'} & set(sys.modules)) or 0)"
     )
     assert python(code).stderr == ""
+
+
+CALLS = {
+    "check": {"needs": ["console"], "refuses": ["consoel"]},
+    "complete": {},
+    "doctor": {"refuses": ["--backend", "glu"]},
+    "evaluate": {"needs": ["gone"], "refuses": ["gone"]},
+    "export": {"needs": ["gone"], "refuses": ["gone"]},
+    "manifest": {"needs": ["--kind", "jobset", "--name", "a", "--image", "b"]},
+    "new": {"needs": ["mine", "--kind", "writer"], "works": ["mine", "--kind", "writer"]},
+    "play": {"needs": ["gone"], "refuses": ["gone"]},
+    "report": {"needs": ["gone"], "refuses": ["gone"]},
+    "scale": {"needs": ["gone"], "refuses": ["gone"]},
+    "tasks": {"refuses": ["--suite", "none"]},
+}
+
+for name, call in CALLS.items():
+    words = f"Test_{name}"
+    made = type(words, (CommandConformance,), {"command": name, **call, "__module__": __name__})
+    globals()[words] = pytest.mark.slow(made)
+
+
+def test_every_command_is_judged():
+    assert set(commands()) - {spec.name for spec in COMMANDS} == set(CALLS)

@@ -72,7 +72,6 @@ def group(optimizer, name="lr"):
 
 
 def at(key):
-    """Return how to read a value in a checkpoint."""
     return lambda saved: get_dotted(saved, key)
 
 
@@ -82,7 +81,6 @@ def exp(key, *name):
 
 
 def mean(model, name):
-    """Return how to read the mean of a model's parameter."""
     return lambda saved: saved[model][name].mean().item()
 
 
@@ -198,7 +196,6 @@ class Resumed:
 
 @pytest.fixture
 def train(tmp_path):
-    """Train two ranks of a fake world for an iteration more."""
 
     def start(iterations, agent, checkpoint=None, **options):
         places = ["skrl:config.torch", "skrl:config.jax"] if options["library"] == "skrl" else []

@@ -34,7 +34,6 @@ LIBRARIES = [each for each in libraries() if each[0] != "stub"]
 
 @pytest.fixture
 def trained(tmp_path):
-    """The run folder of a library's defaults, without a checkpoint."""
 
     def plan(library, framework, algorithm, **options):
         action = "rltrain/CartPole-v1" if "dqn" in algorithm else "rltrain/CartPoleContinuous-v1"

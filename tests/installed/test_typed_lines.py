@@ -19,8 +19,6 @@ LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
 
 class Line(NamedTuple):
-    """A documented command."""
-
     typed: str
     says: tuple[str, ...]
     """What the plan says."""

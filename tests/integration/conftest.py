@@ -47,7 +47,6 @@ class Command:
         self.log_root = folder / "logs"
 
     def install(self, module: str, source: str) -> None:
-        """Install a distribution whose plugin is one module."""
         install(self.plugins, module, source)
 
     def start(
@@ -84,18 +83,15 @@ class Command:
         return self.finish(self.start(*arguments, **more))
 
     def members(self, process: subprocess.Popen[str]) -> list[int]:
-        """Return the ids of all living processes of a command: those of its session."""
         return living(process.pid)
 
     def ranks(self, process: subprocess.Popen[str], count: int, timeout: float = 60) -> list[int]:
-        """Wait until all ranks run, and return their process ids by rank."""
         files = [self.folder / f"rank_{rank}.pid" for rank in range(count)]
         started = lambda: all(path.exists() for path in files)  # noqa: E731
         wait_for(started, timeout, process=process, what="the ranks did not start")
         return [int(path.read_text()) for path in files]
 
     def checkpoint(self, process: subprocess.Popen[str], name: str = "model_0.pt") -> None:
-        """Wait until a run has saved a checkpoint."""
         found = lambda: list(self.log_root.glob(f"*/*/*/checkpoints/{name}"))  # noqa: E731
         wait_for(found, process=process, what="no iteration was done")
 

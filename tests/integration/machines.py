@@ -29,16 +29,13 @@ class Machine:
 
     @property
     def inside(self) -> tuple[str, ...]:
-        """The words before a command that run it there."""
         enter = ("ip", "netns", "exec", self.name, "unshare", "--uts")
         return (*enter, "sh", "-c", f'hostname {self.host} && exec "$@"', "sh")
 
     def cut_link(self) -> None:
-        """Take the cable out."""
         _ip("-n", self.name, "link", "set", "cable", "down")
 
     def join_link(self) -> None:
-        """Put the cable in again."""
         _ip("-n", self.name, "link", "set", "cable", "up")
 
 

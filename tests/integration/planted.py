@@ -100,7 +100,6 @@ FAULTS = {
 
 class Planted:
     def commit(self, when):
-        """Commit what is planted for now, and return what it was."""
         how = self.plan.get(when)
         mark = HERE / f"committed-{self.rank}-{when}"
         if how is None or mark.exists():

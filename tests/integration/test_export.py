@@ -43,7 +43,6 @@ class Image(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 def register() -> None:
-    """Make the tasks known to Gymnasium."""
     tasks = {"Vector": PendulumEnv, "Image": Image, "Choice": CartPoleEnv}
     for name, env in tasks.items():
         gymnasium.register(f"Exported{name}-v0", env, max_episode_steps=STEPS)
@@ -73,7 +72,6 @@ class Case:
     opset: int = 18
 
     def train(self, log_root: Path) -> Path:
-        """Return the run folder of a short training."""
         result = rltrain.train(
             library="rl_games",
             task=self.task,
@@ -104,7 +102,6 @@ def case(request):
 
 @pytest.fixture(scope="module")
 def exported(case, tmp_path_factory):
-    """Train and export; return the folder of the files."""
     run = case.train(tmp_path_factory.mktemp("logs"))
     formats = ["--format", "onnx", "jit", "pt2", "--opset", str(case.opset)]
     assert main(["export", str(run), *formats, "--verify", "200"]) == 0

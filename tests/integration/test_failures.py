@@ -118,7 +118,6 @@ def test_what_cleans_up_after_ranks_outlives_a_schedulers_signal(command, librar
 
 
 def words(pid):
-    """Return the command line of a process."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_text()
     except OSError:

@@ -81,12 +81,6 @@ def test_ranks_of_skrls_launcher_are_joined(probe):
     assert len(list(run.log_root.rglob("manifest.json"))) == 1
 
 
-def test_ranks_of_skrls_launcher_without_distributed_are_refused(probe):
-    run = probe(*JAX, launcher=skrls_launcher())
-    assert run.stderr.count("Add --distributed") == 2
-    assert not list(run.log_root.rglob("manifest.json"))
-
-
 @pytest.mark.parametrize(
     ("how", "words"),
     [

@@ -124,20 +124,6 @@ def test_what_one_task_of_srun_refuses_is_said_by_the_other(command):
     assert f"Rank 0 ({socket.gethostname()}) does not start: Unknown library" in other.stderr
 
 
-@pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
-def test_one_process_trains_alone_if_world_size_counts_nodes(command, library):
-    run = command("--library", library, *RUN[3:], WORLD_SIZE="4", RANK="2")
-    assert run.returncode == 0, run.stderr
-    assert "1 rank " in run.stdout
-
-
-def test_torchrun_without_distributed_is_refused(command):
-    run = command("--max-iterations", "1", launcher=TORCHRUN)
-    assert run.returncode != 0
-    assert "Add --distributed" in run.stderr
-    assert not list(command.log_root.rglob("manifest.json"))
-
-
 def test_ranks_with_different_options_are_refused(command):
     first, other = two_nodes(command, more=["agent.params.config.gamma=0.5"])
     assert {first.returncode, other.returncode} == {2}

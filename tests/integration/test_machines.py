@@ -50,7 +50,6 @@ class Tells:
 
 @pytest.fixture(scope="module")
 def three():
-    """Three machines."""
     why = missing()
     if why is not None:
         pytest.skip(why)
@@ -66,12 +65,10 @@ def _share_cores(monkeypatch):
 
 @pytest.fixture
 def machines(three):
-    """Two of them."""
     return three[:2]
 
 
 def start_on(command, machines, *words, **environ):
-    """Start a command on each machine."""
     nodes = ("--nnodes", str(len(machines)), "--master-addr", machines[0].address)
     return [
         command.start(*nodes, *words, "--node-rank", str(n), before=machine.inside, **environ)

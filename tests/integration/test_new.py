@@ -23,7 +23,6 @@ PACKAGE = "rltrain_fresh_one"
 
 @pytest.fixture
 def written(tmp_path, capsys):
-    """Write a distribution of a kind and return its folder."""
 
     def write(kind: str) -> Path:
         assert main(["new", NAME, "--kind", kind, "--into", str(tmp_path)]) == 0

@@ -49,7 +49,6 @@ def test_a_task_that_starts_processes_of_its_own(command):
 
 
 def script(command, text):
-    """Run a script that trains with the options `given`, and return its end."""
     given = (
         f"given = dict(distributed=True, nproc_per_node=2, device='cpu', library='skrl', "
         f"num_envs=1, max_iterations=1, log_root={str(command.log_root)!r})\n"

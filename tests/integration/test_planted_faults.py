@@ -76,7 +76,6 @@ class Row(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its test."""
         how = f"by {self.by}" if self.by else " ".join(self.words[1:]).replace(" ".join(TWO), "x 2")
         return f"{self.fault}, {self.when}, {how}"
 
@@ -171,7 +170,6 @@ def test_a_planted_fault_ends_as_promised(command, temporary, request, row):
 
 
 def started(by, request):
-    """Return the words after the others, and how what starts the ranks is called."""
     if by == "torchrun":
         return (), {"launcher": TORCHRUN}
     if by == "mpiexec":
@@ -188,7 +186,6 @@ def started(by, request):
 
 @contextlib.contextmanager
 def disk_of_its_own(folder, wanted):
-    """Give the run folders a disk of 24 MB."""
     folder.mkdir(exist_ok=True)
     if wanted and os.geteuid() != 0:
         pytest.skip("a disk of its own needs root")
@@ -203,7 +200,6 @@ def disk_of_its_own(folder, wanted):
 
 
 def saved(command):
-    """Return the iterations of the checkpoints."""
     (file, *_) = [*command.log_root.glob("*/*/*/checkpoints.json"), None]
     return [each["iteration"] or 0 for each in json.loads(file.read_text())] if file else []
 

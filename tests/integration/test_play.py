@@ -23,7 +23,6 @@ ANT = ("--task", "Ant-v5", "--agent", "random", "--num-envs", "2")
 
 
 def frames(path):
-    """Return the number of frames that a video has."""
     reader = pytest.importorskip("imageio_ffmpeg").read_frames(str(path))
     next(reader)
     return sum(1 for _ in reader)
@@ -41,7 +40,6 @@ def test_a_video_needs_no_run(tmp_path, monkeypatch, capsys):
 
 
 def seen(picture, color) -> int:
-    """Return how many pixels of a picture have about this color."""
     return int((abs(picture.astype(int) - color).max(-1) < 30).sum())
 
 

@@ -35,7 +35,6 @@ class Port:
 
     @property
     def is_local(self) -> bool:
-        """Whether no other machine reaches it."""
         return self.number == 0 or self.address.startswith("127.") or self.address == "::1"
 
     def __str__(self) -> str:
@@ -62,7 +61,6 @@ def listening(root: int) -> set[Port]:
 
 
 def rows(command) -> int:
-    """Return how many iterations the runs of a command have written."""
     files = command.log_root.glob("*/*/*/metrics.jsonl")
     return sum(len(path.read_text().splitlines()) for path in files)
 

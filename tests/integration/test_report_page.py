@@ -26,7 +26,6 @@ return {
 
 @pytest.fixture
 def browser(tmp_path):
-    """A browser that notes its console and its requests."""
     with open_browser(tmp_path / "profile") as opened:
         yield opened
 

@@ -32,7 +32,6 @@ print(json.dumps(found))
 
 
 def versions(name: str) -> dict[str, str]:
-    """Return the versions of a set's Python and packages; "-" where one is not installed."""
     folder = ".venv" if name == "tested" else f".venv-{name}"
     command = [ROOT / folder / "bin" / "python", "-c", _VERSIONS, *SHOWN, *LIBRARIES.values()]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
@@ -48,14 +47,12 @@ def outcome(case: ET.Element) -> str:
 
 
 def counted(cases: list[ET.Element]) -> str:
-    """Return a text with the numbers of passed and other tests."""
     found = collections.Counter(outcome(case).partition(":")[0] for case in cases)
     words = [word for word in ("passed", "skipped", "FAILED") if found[word]]
     return ", ".join(f"{found[word]} {word}" for word in words) or "-"
 
 
 def cases(paths: list[Path]) -> list[ET.Element]:
-    """Return the tests of some files."""
     return [case for path in paths for case in ET.parse(path).iter("testcase")]
 
 
@@ -72,7 +69,6 @@ def ran(cases: list[ET.Element], here: dict[str, str]) -> list[tuple[str, str, s
 
 
 def printed(rows: list[tuple[str, ...]]) -> str:
-    """Return rows as a table; the first row is the header."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -81,7 +77,6 @@ def printed(rows: list[tuple[str, ...]]) -> str:
 
 
 def main(folder: Path) -> int:
-    """Print both tables."""
     names = sorted({path.stem.rpartition(".")[0] for path in folder.glob("*.xml")})
     sets = [("version set", "Python", *SHOWN, "fast tests", "tests with real ranks")]
     runs = [("version set", "library", "version", "started by", "outcome")]

@@ -58,7 +58,6 @@ class Change:
     after: str
 
     def apply(self) -> str:
-        """Return the file's text with it."""
         source, end = self.path.read_bytes(), self.start + len(self.before.encode())
         assert source[self.start : end].decode() == self.before
         return (source[: self.start] + self.after.encode() + source[end:]).decode()
@@ -89,29 +88,24 @@ class _Finder(ast.NodeVisitor):
         return self._lines[node.end_lineno - 1] + node.end_col_offset  # type: ignore[attr-defined]
 
     def _add(self, start: int, end: int, before: str, after: str) -> None:
-        """Add a change of a word between two places."""
         at = self._source.find(before.encode(), start, end)
         if at >= 0:
             line = self._source.count(b"\n", 0, at) + 1
             self.found.append(Change(self._path, line, at, before, after))
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        """Walk through the body and the defaults."""
         for each in [*node.args.defaults, *filter(None, node.args.kw_defaults), *node.body]:
             self.visit(each)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Walk through the body."""
         for each in node.body:
             self.visit(each)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
-        """Walk through the value."""
         if node.value is not None:
             self.visit(node.value)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Leave out lists of names."""
         if not any(isinstance(each, ast.Name) and each.id == "__all__" for each in node.targets):
             self.generic_visit(node)
 
@@ -119,32 +113,27 @@ class _Finder(ast.NodeVisitor):
         """Leave a text alone."""
 
     def visit_Compare(self, node: ast.Compare) -> None:
-        """Change the first comparison."""
         before, after = _COMPARISONS[type(node.ops[0])]
         self._add(self._end(node.left), self._start(node.comparators[0]), before, after)
         self.generic_visit(node)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> None:
-        """Change the first word."""
         words = ("and", "or") if isinstance(node.op, ast.And) else ("or", "and")
         self._add(self._end(node.values[0]), self._start(node.values[1]), *words)
         self.generic_visit(node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> None:
-        """Take "not" away."""
         if isinstance(node.op, ast.Not):
             self._add(self._start(node), self._start(node.operand), "not ", "")
         self.generic_visit(node)
 
     def visit_BinOp(self, node: ast.BinOp) -> None:
-        """Change an operation with numbers."""
         if type(node.op) in _OPERATIONS and not any(map(_is_text, (node.left, node.right))):
             between = self._end(node.left), self._start(node.right)
             self._add(*between, *_OPERATIONS[type(node.op)])
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        """Change a number or a truth value."""
         text = self._source[self._start(node) : self._end(node)].decode()
         if text in _NAMES:
             self._add(self._start(node), self._end(node), text, _NAMES[text])
@@ -152,7 +141,6 @@ class _Finder(ast.NodeVisitor):
             self._add(self._start(node), self._end(node), text, f"({text} + 1)")
 
     def visit_Call(self, node: ast.Call) -> None:
-        """Call another function."""
         if isinstance(node.func, ast.Name) and node.func.id in _NAMES:
             self._add(
                 self._start(node.func), self._end(node.func), node.func.id, _NAMES[node.func.id]
@@ -160,7 +148,6 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        """Read another attribute."""
         if node.attr in _NAMES and isinstance(node.ctx, ast.Load):
             self._add(self._end(node.value), self._end(node), node.attr, _NAMES[node.attr])
         self.generic_visit(node)
@@ -175,7 +162,6 @@ class _Finder(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Expr(self, node: ast.Expr) -> None:
-        """Take a call whose value nobody uses away."""
         if isinstance(node.value, ast.Call):
             text = self._source[self._start(node) : self._end(node)].decode()
             self._add(self._start(node), self._end(node), text, "pass")

@@ -119,7 +119,6 @@ class Outcome(NamedTuple):
     found: bool
 
     def __str__(self) -> str:
-        """Describe it in a line."""
         change = self.change
         before, after = (" ".join(text.split()) for text in (change.before, change.after))
         where = f"{change.path.relative_to(ROOT)}:{change.line}"
@@ -127,7 +126,6 @@ class Outcome(NamedTuple):
 
 
 def judge(change: Change, lines: Lines, trees: queue.Queue[Tree]) -> Outcome:
-    """Plant a fault, and run the tests of its line."""
     tests = lines.tests(change)
     if not tests:
         return Outcome(change, 0, False)
@@ -173,7 +171,6 @@ def _place(change: Change, seed: int) -> bytes:
 
 
 def outcomes(faults: list[Change], tests: list[str], workers: int) -> Iterator[Outcome]:
-    """Yield what becomes of faults."""
     folder = Path(tempfile.mkdtemp(prefix="mutants-"))
     try:
         trees: queue.Queue[Tree] = queue.Queue()

@@ -133,7 +133,6 @@ class Judge:
 
 @pytest.fixture
 def judge(pytester, monkeypatch) -> Judge:
-    """Judge plugins."""
     return Judge(pytester, monkeypatch)
 
 

@@ -41,7 +41,6 @@ WRITES = "@hookimpl\n    def rltrain_write(self, record): ..."
 
 
 def plugin(specs: str, before: str = "") -> str:
-    """Return a plugin's module that declares these specs."""
     return HEAD + before + PROVIDES.format(specs=specs)
 
 
@@ -51,7 +50,6 @@ def writer(more: str = "", before: str = "") -> str:
 
 
 def parts(methods: str = WRITES, more: str = "") -> str:
-    """Return the module `..._parts`."""
     return PARTS.format(methods=methods, more=more)
 
 
@@ -62,13 +60,11 @@ OF_LIBRARY = (
 
 
 def suite(tasks: str = "list", describe: str = "lambda task, env: None") -> str:
-    """Return a plugin's module with a suite of these functions."""
     functions = f"tasks={tasks}, describe={describe}"
     return plugin(f"SuiteSpec(name='mine', factory='a:B', frameworks=('numpy',), {functions})")
 
 
 def cluster(find: str) -> str:
-    """Return a plugin's module with a cluster of this function."""
     return plugin(f"ClusterSpec(name='mine', find={find}, order=20, variables=('MINE_*',))")
 
 
@@ -251,7 +247,6 @@ def planted(request, site, stub) -> Mistake:
 
 
 def of_check(capsys) -> str:
-    """Return what `rltrain plugins --check mine` says."""
     assert main(["plugins", "--check", "mine"]) == 1
     return re.sub(r"fixture_\d+_mine", "mine", capsys.readouterr().out)
 

@@ -14,7 +14,6 @@ import yaml
 from helpers import run as printed_by
 
 from rltrain.cli.main import main
-from rltrain.plugins import discover
 from rltrain.specs import KINDS as SPECS
 from rltrain_devkit.new import KINDS, TEMPLATES
 
@@ -45,7 +44,6 @@ def texts(folder: Path) -> dict[str, str]:
 
 
 def named_for(kind: str, name: str) -> str:
-    """Return a name that a plugin of a kind may have."""
     return name.replace("_", "-") if kind == "command" else name
 
 
@@ -76,20 +74,6 @@ def test_every_file_is_written_with_the_names_filled_in(new, kind):
     assert named in files[f"{package}/plugin.py"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_it_is_found_and_ready(new, site, monkeypatch, kind):
-    name = named_for(kind, f"found_{kind}")
-    assert new(name, "--kind", kind)[0] == 0
-    package, distribution = f"rltrain_found_{kind}", f"rltrain-found-{kind.replace('_', '-')}"
-    monkeypatch.syspath_prepend(str(Path(distribution).resolve()))
-    site.install(distribution, point=name, module=f"{package}.plugin")
-    (record,) = (record for record in discover().records if record.name == name)
-    for module in [module for module in sys.modules if module.startswith(package)]:
-        monkeypatch.delitem(sys.modules, module)
-    assert (record.status, record.reason) == ("ready", "")
-    assert [(spec.kind, spec.name) for spec in record.specs] == [(kind, name)]
-
-
 @pytest.mark.parametrize("name", ["a", "a-name_of-some-length"])
 def test_written_files_pass_our_own_linter(new, tmp_path, name):
     pytest.importorskip("ruff")
@@ -111,7 +95,6 @@ def test_every_kind_with_a_template_is_a_kind(new):
 
 
 def wheel(folder: Path, name: str, version: str) -> None:
-    """Write a wheel that has nothing but its metadata."""
     info = f"{name}-{version}.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\nProvides-Extra: all\n"
     tag = "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"

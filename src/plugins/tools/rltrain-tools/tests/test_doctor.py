@@ -154,7 +154,6 @@ WORDS = ("doctor", "--framework", "numpy", "--launcher", "one")
 
 @pytest.fixture
 def doctor(flaky, capsys):
-    """Run the command; return its status, and what it printed as JSON by section."""
 
     def run(*words):
         status = main([*WORDS, "--json", *words])
@@ -174,7 +173,6 @@ def check_gone(folder: Path) -> None:
 
 @pytest.fixture
 def pids(tmp_path, monkeypatch):
-    """The folder in which hanging ranks write their process ids."""
     folder = tmp_path / "pids"
     folder.mkdir()
     monkeypatch.setenv("FLAKY_PIDS", str(folder))

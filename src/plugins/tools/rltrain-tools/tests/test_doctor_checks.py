@@ -29,7 +29,6 @@ EMPTY = "from rltrain.hookspecs import hookimpl\n"
 
 
 def named(findings, name):
-    """Return the one finding of a name."""
     (found,) = [finding for finding in findings if finding.name == name]
     return found
 
@@ -113,7 +112,6 @@ def test_a_plugin_that_cannot_be_asked_is_reported_and_the_others_are_asked(stub
 
 @pytest.fixture
 def nvidia_smi(tmp_path, monkeypatch):
-    """Plant an nvidia-smi that runs a shell script."""
 
     def plant(script: str) -> None:
         file = tmp_path / "nvidia-smi"

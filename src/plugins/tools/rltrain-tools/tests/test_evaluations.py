@@ -20,7 +20,6 @@ pytest.importorskip("scipy")
 
 @pytest.fixture
 def run(tmp_path):
-    """A run folder with a checkpoint."""
     folder = make_run(tmp_path / "run")
     (folder / "checkpoints").mkdir(exist_ok=True)
     (folder / "checkpoints" / "a.pth").write_bytes(b"weights")

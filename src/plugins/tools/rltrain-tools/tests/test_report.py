@@ -41,7 +41,6 @@ def words(block):
 
 
 def text_of(*runs):
-    """Return the text of a report on runs."""
     return "\n".join(words(report_page(read_runs(map(str, runs)))))
 
 

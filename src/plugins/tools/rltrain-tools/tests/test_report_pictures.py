@@ -15,12 +15,10 @@ pytest.importorskip("jinja2")
 
 
 def pictures(*runs):
-    """Return the pictures of a report by name."""
     return {each.name: each for each in report_page(read_runs(map(str, runs))).pictures()}
 
 
 def plotted(picture):
-    """Return matplotlib's axes with a picture."""
     from matplotlib.figure import Figure
 
     axes = Figure().add_subplot()

@@ -58,7 +58,6 @@ def record(tmp_path):
 
 
 def frames(path) -> list[int]:
-    """Return the steps that the frames show."""
     reader = ffmpeg.read_frames(path)
     next(reader)
     return [round(np.frombuffer(frame, np.uint8).mean() / 20) for frame in reader]
@@ -262,7 +261,6 @@ def test_flags_of_isaac_lab_and_mjlab_choose_the_observer(
 
 @pytest.fixture
 def plan(stub, monkeypatch):
-    """Plan a run of stubs, whose suite renders."""
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(stub_plugin, "SuiteSpec", functools.partial(SuiteSpec, renders=True))
 
