@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -108,26 +107,6 @@ def test_the_user_names_the_file(run, tmp_path):
     path = tmp_path / "new" / "robot.other"
     assert main(["export", str(run), "--format", "other", "--output", str(path)]) == 0
     assert sorted(each.name for each in path.parent.iterdir()) == ["robot.json", "robot.other"]
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["--format", "stubb"], "stubb: is no format of numpy, the policy's framework. Did you"),
-        (["--format", "stub", "other", "--output", "x.stub"], "names one file, but --format names"),
-        (["--output", "policy.onnx"], "a file of the format stub ends in .stub"),
-        (["--output", "folder.stub"], "--output folder.stub: is a folder. Name a file"),
-        (["--output", "/proc/no/policy.stub"], "cannot be written"),
-        (["--opset", "18"], "--opset 18: is one of --format onnx"),
-        (["--verify", "0"], "--verify 0: must be at least 1"),
-        (["--checkpoint", "9"], "has no such checkpoint"),
-    ],
-)
-def test_a_wrong_word_ends_with_status_2(run, capsys, words, says):
-    Path("folder.stub").mkdir()
-    assert main(["export", str(run), *words]) == 2
-    assert says in capsys.readouterr().err
-    assert not (run / "exported").exists()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -229,38 +230,58 @@ def test_a_run_is_found_as_isaac_lab_writes_it(run, capsys, words):
     assert str(run) in capsys.readouterr().out
 
 
-# Mistakes
+# Mistakes, and those of `evaluate` and `export`
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("line", "says"),
     [
-        (["nowhere"], "nowhere: is not there"),
-        ([], "Name a RUN: a run folder, a checkpoint, or latest"),
-        (["--task", "Stub-v0", "--log-root", "none"], "latest: no such run below none"),
-        (["Stub-v0", "--log-root", "none"], "latest: no such run below none"),
-        (["Stubb-v0", "--log-root", "none"], "Stubb-v0: is not there"),
-        (["--train_env_cfg"], "Name a RUN"),
-        (["{run}", "--logger", "wandb"], "--logger: nothing is logged. Leave it out."),
-        (["{run}", "--max_steps", "9"], "--max-steps: play counts steps. Give --steps N."),
-        (["--checkpoint", "pretrained"], "rltrain downloads nothing. `isaaclab play --checkpoint"),
-        (["--agent", "zero"], "--agent zero: give the task with --task"),
-        (["{run}", "--agent", "zero"], "--agent zero needs no RUN"),
-        (["--agent", "random", "--checkpoint", "3"], "--agent random needs no RUN and no --ch"),
-        (["{run}", "--video"], "--video: the suite stubs does not render its environments"),
-        (["{run}", "--viewer", "viser"], "--viewer viser: the suite stubs does not render"),
-        (["{run}", "--viewer", "x"], "--viewer x: must be "),
-        (["{run}", "--steps", "0"], "--steps 0: must be at least 1"),
-        (["{run}", "--library", "other"], "--library other: the run"),
-        (["--task", "Gone-v0", "--agent", "zero"], "Unknown task 'Gone-v0'"),
-        (["{run}", "env.mass=2"], "env.mass"),
+        ("play nowhere", "nowhere: is not there"),
+        ("play", "Name a RUN: a run folder, a checkpoint, or latest"),
+        ("play --task Stub-v0 --log-root none", "latest: no such run below none"),
+        ("play Stub-v0 --log-root none", "latest: no such run below none"),
+        ("play Stubb-v0 --log-root none", "Stubb-v0: is not there"),
+        ("play --train_env_cfg", "Name a RUN"),
+        ("play {run} --logger wandb", "--logger: nothing is logged. Leave it out."),
+        ("play {run} --max_steps 9", "--max-steps: play counts steps. Give --steps N."),
+        ("play --checkpoint pretrained", "rltrain downloads nothing. `isaaclab play --checkpoint"),
+        ("play --agent zero", "--agent zero: give the task with --task"),
+        ("play {run} --agent zero", "--agent zero needs no RUN"),
+        ("play --agent random --checkpoint 3", "--agent random needs no RUN and no --ch"),
+        ("play {run} --video", "--video: the suite stubs does not render its environments"),
+        ("play {run} --viewer viser", "--viewer viser: the suite stubs does not render"),
+        ("play {run} --viewer x", "--viewer x: must be "),
+        ("play {run} --steps 0", "--steps 0: must be at least 1"),
+        ("play {run} --library other", "--library other: the run"),
+        ("play --task Gone-v0 --agent zero", "Unknown task 'Gone-v0'"),
+        ("play {run} env.mass=2", "env.mass"),
+        ("evaluate nowhere", "nowhere: is not there"),
+        ("evaluate", "the following arguments are required: RUN"),
+        ("evaluate {run} --episodes 0", "--episodes 0: must be at least 1"),
+        ("evaluate {run} --all-checkpoints --checkpoint 3", "contradict"),
+        ("evaluate {run} --launcher scheduler", "scheduler"),
+        ("evaluate {run} env.mass=2", "env.mass"),
+        (
+            "export {run} --format stubb",
+            "stubb: is no format of numpy, the policy's framework. Did you",
+        ),
+        ("export {run} --format stub other --output x.stub", "names one file, but --format names"),
+        ("export {run} --output policy.onnx", "a file of the format stub ends in .stub"),
+        ("export {run} --output folder.stub", "--output folder.stub: is a folder. Name a file"),
+        ("export {run} --output /proc/no/policy.stub", "cannot be written"),
+        ("export {run} --opset 18", "--opset 18: is one of --format onnx"),
+        ("export {run} --verify 0", "--verify 0: must be at least 1"),
+        ("export {run} --checkpoint 9", "has no such checkpoint"),
     ],
 )
-def test_a_mistake_ends_with_status_2(run, capsys, words, says):
-    assert main(["play", *(word.format(run=run) for word in words)]) == 2
+def test_a_mistake_ends_with_status_2(run, capsys, line, says):
+    Path("folder.stub").mkdir()
+    assert main(line.format(run=run).split()) == 2
     err = capsys.readouterr().err
     assert says in err
     assert "Traceback" not in err
+    assert sorted(os.listdir()) == ["folder.stub", "logs"]
+    assert not (run / "exported").exists()
 
 
 def test_it_is_one_process_whatever_has_started_it(run, capsys, monkeypatch):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -321,22 +320,3 @@ def test_evaluate_prints_a_table_and_json(run, capsys):
 def test_environments_are_25_or_as_many_as_episodes(run, capsys, episodes, played):
     assert main(["evaluate", str(run), "--episodes", episodes]) == 0
     assert f" on Stub-v0: {played}" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (["evaluate", "nowhere"], "nowhere: is not there"),
-        (["evaluate"], "the following arguments are required: RUN"),
-        (["evaluate", "{run}", "--episodes", "0"], "--episodes 0: must be at least 1"),
-        (["evaluate", "{run}", "--all-checkpoints", "--checkpoint", "3"], "contradict"),
-        (["evaluate", "{run}", "--launcher", "scheduler"], "scheduler"),
-        (["evaluate", "{run}", "env.mass=2"], "env.mass"),
-    ],
-)
-def test_a_mistake_ends_with_status_2(run, capsys, words, says):
-    assert main([word.format(run=run) for word in words]) == 2
-    err = capsys.readouterr().err
-    assert says in err
-    assert "Traceback" not in err
-    assert os.listdir() == ["logs"]
