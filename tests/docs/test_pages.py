@@ -1,4 +1,4 @@
-"""Pages are what the sources say: kinds of plugins, folders, helpers, tasks, tables of scripts."""
+"""Pages are what the sources say: kinds of plugins, folders, helpers, tasks, flags, tables."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ import pytest
 from helpers import run
 
 import rltrain_devkit
+from rltrain.cli.main import command_of
+from rltrain.cli.parser import make_parser, parse
+from rltrain.errors import UsageError
 from rltrain.specs import KINDS
 from rltrain_devkit.new import files_of
 
@@ -172,10 +175,9 @@ def test_what_the_page_names_says_what_it_takes_and_returns(name):
 
 # Tasks
 
-IN_ISAACLAB = {
-    version.split(".")[0]: set(known["tasks"])
-    for version, known in json.loads(of_isaaclab.FILE.read_text()).items()
-}
+# What the wheels of Isaac Lab say, which a test compares with them.
+KNOWN = json.loads(of_isaaclab.FILE.read_text())
+IN_ISAACLAB = {version.split(".")[0]: set(known["tasks"]) for version, known in KNOWN.items()}
 SUITES = ("gymnasium", "mjlab", "playground", "envpool")
 _OF_ISAACLAB = re.compile(r"(?<![:\w/-])Isaac\w*-[\w-]+")
 """Names after a module and a colon are a user's own."""
@@ -210,3 +212,56 @@ def test_other_suites_have_the_tasks_that_a_page_names(page):
     named = set(_OF_OTHERS.findall(text)) | set(_TYPED.findall(text)) - _PLACEHOLDERS
     own = set(re.findall(r"\w:([\w-]+)", text))  # The page makes them.
     assert {name for name in named if not _OF_ISAACLAB.fullmatch(name)} - known - own == set()
+
+
+# Flags of Isaac Lab's commands
+
+COMING = (DOCS / "coming-from.md").read_text()
+COMMANDS = {
+    "train": "train",
+    "train_multigpu": "train",
+    "play": "play",
+    "random_agent": "play",
+    "leapp export": "export",
+}
+FLAGS = KNOWN["3.0.0"]["flags"]
+
+
+def said(command, words: list[str]) -> str:
+    try:
+        parse(command_of([command])[1], None, words)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_each_flag_of_isaac_lab_is_taken_or_answered(name):
+    for flag in FLAGS[name]:
+        message = said(COMMANDS[name], [flag, "1"])
+        assert f"Unknown argument '{flag.replace('_', '-')}'" not in message
+        assert "\n" not in message
+
+
+@pytest.mark.parametrize("name", FLAGS)
+def test_the_page_has_the_flags_that_are_not_ours(name):
+    parser = make_parser(command_of([COMMANDS[name]])[1], name)
+    ours = {option for action in parser._actions for option in action.option_strings}
+    others = [flag for flag in FLAGS[name] if flag.replace("_", "-") not in ours]
+    assert [flag for flag in others if f"`{flag}" not in COMING] == []
+
+
+def test_the_page_has_the_fields_of_a_request():
+    fields = KNOWN["3.0.0"]["request"]
+    assert len(fields) == 12
+    assert [name for name in fields if f"`{name}`" not in COMING] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", of_isaaclab.VERSIONS)
+def test_the_wheels_say_the_same(version, tmp_path):
+    try:
+        folder = of_isaaclab.wheel.fetched(tmp_path, version)
+    except of_isaaclab.wheel.Missing as reason:
+        pytest.skip(str(reason))
+    assert of_isaaclab.read(folder) == KNOWN[version]

@@ -1,4 +1,4 @@
-"""Nodes that clusters of clouds and of Kubernetes start, and ranks of jax, are found."""
+"""Clusters of plugins find nodes, and ranks of jax; every cluster keeps the rules of the kit."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from rltrain.clusters import StartedNode
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
 from rltrain.placement.cluster import find_cluster
+from rltrain.plugins import discover
 from rltrain.plugins.registry import Registry
+from rltrain.specs import ClusterSpec
 from rltrain.types import World
+from rltrain_devkit import ClusterConformance
 
 NODES = [
     ("sagemaker", of.SAGEMAKER, (1, 2, 4, "algo-1", None)),
@@ -202,3 +205,35 @@ def test_incomplete_or_contradictory_variables_are_shown(environ, message):
 )
 def test_the_innermost_of_several_is_right(environ, name):
     assert found(environ)[0].name == name
+
+
+# The rules of the kit
+
+ENVIRONMENTS = {
+    "torchrun": of.TORCHRUN,
+    "open-mpi": of.OPEN_MPI,
+    "mpich": of.HYDRA,
+    "pals": of.PALS,
+    "flux": of.FLUX,
+    "slurm": of.SLURM,
+    "skrl-jax": of.SKRL,
+    "aws-batch": {**of.AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX": "1"},
+    "sagemaker": of.SAGEMAKER,
+    "skypilot": of.SKYPILOT,
+    "vertex": of.VERTEX,
+    "kubeflow": of.TRAIN_JOB,
+    "pytorchjob": of.PAI_DLC,
+    "jaxjob": of.JAX_JOB,
+    "volcano": of.VOLCANO,
+    "indexed-job": of.INDEXED_JOB,
+}
+
+for name, environ in ENVIRONMENTS.items():
+    words = f"Test_{name.replace('-', '_')}"
+    globals()[words] = type(
+        words, (ClusterConformance,), {"cluster": name, "environ": environ, "__module__": __name__}
+    )
+
+
+def test_every_cluster_is_judged():
+    assert set(discover().names(ClusterSpec)) == set(ENVIRONMENTS)

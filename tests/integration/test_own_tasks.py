@@ -1,4 +1,4 @@
-"""Tasks and scripts of users on two real ranks: what works there, is refused, and ends."""
+"""Tasks, scripts and pipes of users on real ranks: what works, is refused, and how it ends."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from rltrain.ranks.guarded import NO_GUARD
+from rltrain.storage.metrics_file import read_metrics
 
 pytestmark = pytest.mark.slow
 
@@ -123,3 +124,51 @@ def test_a_signal_ends_a_loop_of_runs_after_its_checkpoint(command, ranks, numbe
     (checkpoint,) = json.loads((run.folder / "checkpoints.json").read_text())[-1:]
     assert f"iteration {checkpoint['iteration']:4}/5000" in run.stdout
     assert command.all_gone(process)
+
+
+# A run outlives whoever reads its output
+
+SHORT_RUN = ["--library", "rsl_rl", "--task", "probe_plugin:Slow-v0", "--num-envs", "2"]
+SHORT_RUN += ["--max-iterations", "4", "agent.num_steps_per_env=8"]
+RANKS = {1: [], 2: ["--distributed", "--nproc-per-node", "2", "--show-ranks", "all"]}
+UNREAD = {"head": 'set -o pipefail; "$@" | head -1', "nobody": 'set -o pipefail; "$@" 2>&1 | true'}
+
+
+def unread(how):
+    return ("bash", "-c", UNREAD[how], "bash")
+
+
+@pytest.mark.parametrize("how", UNREAD)
+@pytest.mark.parametrize("ranks", RANKS)
+def test_a_run_outlives_the_reader_of_its_output(command, ranks, how):
+    run = command(*SHORT_RUN, *RANKS[ranks], before=unread(how))
+    assert (run.returncode, run.stderr) == (0, "")
+    assert len(run.stdout.splitlines()) == (how == "head")
+    assert json.loads((run.folder / "checkpoints.json").read_text())[-1]["iteration"] == 4
+    assert len(read_metrics(run.folder).scalars) == 4
+    logs = sorted((run.folder / "logs").glob("rank_*.log"))
+    assert [path.name for path in logs] == [f"rank_{rank}.log" for rank in range(ranks)]
+    assert all("Actor" in path.read_text() for path in logs)  # rsl_rl prints its networks.
+
+
+READ = """
+import sys
+import rltrain
+if __name__ == "__main__":
+    ranks = {"distributed": True, "nproc_per_node": 2} if "2" in sys.argv else {}
+    streams = sys.stdin, sys.stdout, sys.stderr
+    result = rltrain.train(
+        library="rsl_rl", task="probe_plugin:Slow-v0", num_envs=2, max_iterations=2,
+        log_root=sys.argv[-1], **ranks,
+    )
+    assert (sys.stdin, sys.stdout, sys.stderr) == streams
+    assert (result.exit_code, result.iterations) == (0, 2)
+"""
+
+
+@pytest.mark.parametrize(("ranks", "how"), [(1, "nobody"), (2, "nobody")])
+def test_a_run_of_a_script_outlives_it_too(command, ranks, how):
+    (command.folder / "script.py").write_text(READ)
+    run = command(str(ranks), launcher=("script",), before=unread(how))
+    assert (run.returncode, run.stderr) == (0, "")
+    assert json.loads((run.folder / "checkpoints.json").read_text())[-1]["iteration"] == 2

@@ -108,12 +108,10 @@ def test_a_file_alone_has_the_options_that_its_task_is_registered_with(
 @pytest.mark.parametrize(
     ("named", "choice", "given", "says"),
     [
-        ("nowhere", None, {}, "nowhere: is not there"),
         (".", None, {}, "is no run folder: config.yaml is missing. Of a library"),
         ("{run}", "9", {}, "--checkpoint 9: the run .* has no such checkpoint. .* iterations 3"),
         ("{run}", "./gone.txt", {}, "--checkpoint .*/gone.txt: there is no such file"),
         ("{run}/checkpoints/last.txt", "best", {}, "RUN is a checkpoint already"),
-        ("{run}", None, {"library": "other"}, "--library other: the run .* has trained 'stub'"),
         ("x" * 300, None, {}, "is not there"),
     ],
 )
