@@ -170,13 +170,6 @@ def test_rl_games_itself_loads_the_checkpoint(train, tmp_path):
     assert all(torch.equal(loaded[name], saved[name]) for name in saved)
 
 
-def test_ends_early_at_the_target_and_saves(train):
-    result = train(max_iterations=50, num_envs=256, target_return=15.0)
-    assert result.solved
-    assert result.iterations < 50
-    assert SPEC.checkpoint.keys <= set(torch.load(result.checkpoint, weights_only=False))
-
-
 @pytest.fixture
 def file(tmp_path):
     """Write the default options, changed, as a user's own file."""

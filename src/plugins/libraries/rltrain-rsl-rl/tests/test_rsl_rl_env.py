@@ -94,29 +94,6 @@ def test_observations_are_copies_outside_inference_mode():
     assert not first["policy"].is_inference()
 
 
-class Grouped(PointEnv):
-    def __init__(self):
-        super().__init__()
-        self.single_observation_space = Dict(
-            {"policy": Box(-9, 9, (2,)), "critic": Box(-9, 9, (1,), np.float64)}
-        )
-
-    def _observe(self):
-        return {"policy": super()._observe(), "critic": self.position.double().unsqueeze(1)}
-
-
-def test_groups_of_a_dict_space_become_rsl_rl_groups(tmp_path):
-    observations = RslRlEnv(Grouped(), "cpu").get_observations()
-    assert observations["critic"].shape == (8, 1)
-    assert observations["critic"].dtype == torch.float32
-    agent = small_agent()
-    del agent["obs_groups"]
-    session = LocalSession(tmp_path, agent, Grouped(), max_iterations=1)
-    RslRlLibrary().rltrain_train(session)
-    assert session.models["actor"].obs_dim == 2
-    assert session.models["critic"].obs_dim == 1
-
-
 def test_spaces_of_another_kind_are_refused():
     env = PointEnv()
     env.single_action_space = Discrete(3)

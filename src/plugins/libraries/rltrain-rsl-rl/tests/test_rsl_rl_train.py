@@ -146,11 +146,6 @@ def test_rsl_rl_calls_no_collective_by_itself(train_ranks):
     assert not [item for item in world.trace if "/rsl_rl/" in item.callers[0]]
 
 
-def test_environments_that_do_not_divide_into_recurrent_mini_batches_are_refused(train_ranks):
-    with pytest.raises(UsageError, match=r"num_mini_batches=2: does not divide a rank's 3 env"):
-        train_ranks(FakeWorld(2), agent={**ADAPTIVE, **recurrent("gru")}, num_envs=3)
-
-
 def test_normalizing_images_is_refused(train_ranks):
     task = "rltrain/CartPoleContinuousCamera-v1"
     options = {**ADAPTIVE, "actor.obs_normalization": True}

@@ -13,7 +13,7 @@ from skrl_policies import Beside
 from rltrain.errors import UsageError
 from rltrain.options import set_dotted
 from rltrain.testing import make_config
-from rltrain.types import ArrayInfo, TaskInfo, World
+from rltrain.types import ArrayInfo, TaskInfo
 from rltrain_skrl.declare.options import default_agent, in_jax
 from rltrain_skrl.declare.refusals import REFUSES
 from rltrain_skrl.run import bootstrap
@@ -296,18 +296,3 @@ def test_the_defaults_have_an_encoder_for_each_image():
     assert in_jax(agent(groups=groups))["models"]["value"]["network"][1]["input"] == (
         'OBSERVATIONS["right"] / 255'
     )
-
-
-@pytest.mark.slow
-def test_jax_networks_read_channels_last():
-    jax = pytest.importorskip("jax")
-    from skrl.utils.model_instantiators.jax import deterministic_model
-
-    with bootstrap.configured(World(), "jax"):
-        network = in_jax(agent())["models"]["value"]["network"]
-        model = deterministic_model(
-            observation_space=spaces.Box(0, 255, IMAGE.shape), network=network, output="ONE"
-        )
-        model.init_state_dict(role="value")
-        (first, *_) = [x for x in jax.tree.leaves(model.state_dict.params) if x.ndim == 4]
-    assert first.shape == (3, 3, 3, 16)  # Height, width, channels in, channels out.
