@@ -1,15 +1,19 @@
-"""Checkpoints of rsl_rl 1 to 4 are trained on, and act, as the same models of rsl_rl 5 do."""
+"""Options and checkpoints of rsl_rl 1 to 4 mean what they did, and which options came after 5.0."""
 
 from __future__ import annotations
 
+import copy
 import functools
 
 import pytest
 import torch
-from rsl_rl_stubs import LocalSession, recurrent, small_agent
+from rsl_rl_stubs import VERSION, LocalSession, recurrent, small_agent
 
-from rltrain.options import set_dotted
+from rltrain.errors import UsageError
+from rltrain.options import get_dotted, set_dotted
 from rltrain.types import TaskInfo
+from rltrain_rsl_rl.declare import older as migrations
+from rltrain_rsl_rl.declare.older import upgrade_options, without_sections
 from rltrain_rsl_rl.declare.options import default_agent
 from rltrain_rsl_rl.run.library import RslRlLibrary
 
@@ -23,14 +27,14 @@ ROLES = {"ppo": ("actor", "critic"), "distillation": ("student", "teacher")}
 
 
 SMALL = {
-    f"{role}.{key}": value
+    f"{role}.{key}": setting
     for roles in ROLES.values()
     for role in roles
-    for key, value in {"hidden_dims": [8], "obs_normalization": True}.items()
+    for key, setting in {"hidden_dims": [8], "obs_normalization": True}.items()
 }
 
 
-def older(saved, version, roles):
+def as_written_by(saved, version, roles):
     """Return a checkpoint as an older version wrote it.
 
     The parts, their names and their order are those of `OnPolicyRunner.save`, `ActorCritic`,
@@ -127,7 +131,7 @@ def test_it_acts_and_training_continues_with_a_fresh_optimizer(
                     value.fill_(10**8)
     (group,) = saved["optimizer_state_dict"]["param_groups"]
     saved["optimizer_state_dict"] = {"state": {}, "param_groups": [{**group, "lr": RATE}]}
-    files = {"today": saved, "old": older(saved, version, ROLES[algorithm])}
+    files = {"today": saved, "old": as_written_by(saved, version, ROLES[algorithm])}
     actions, states = [], []
     for name, file in files.items():
         torch.save(file, tmp_path / f"{name}.pt")
@@ -142,3 +146,211 @@ def test_it_acts_and_training_continues_with_a_fresh_optimizer(
         for name, tensor in today.items():
             if (role, name.partition(".")[0]) != ("teacher", "distribution"):  # It has no noise.
                 assert torch.equal(tensor, states[1][role][name]), (role, name)
+
+
+POLICY = {
+    "class_name": "ActorCritic",
+    "init_noise_std": 0.8,
+    "noise_std_type": "log",
+    "state_dependent_std": False,
+    "actor_obs_normalization": True,
+    "critic_obs_normalization": False,
+    "actor_hidden_dims": [32, 16],
+    "critic_hidden_dims": [64],
+    "activation": "elu",
+}
+GAUSSIAN = {"class_name": "GaussianDistribution", "init_std": 0.8, "std_type": "log"}
+ACTOR = {
+    "class_name": "MLPModel",
+    "hidden_dims": [32, 16],
+    "activation": "elu",
+    "obs_normalization": True,
+    "distribution_cfg": GAUSSIAN,
+}
+CRITIC = {
+    "class_name": "MLPModel",
+    "hidden_dims": [64],
+    "activation": "elu",
+    "obs_normalization": False,
+}
+
+
+def test_one_policy_becomes_two_models():
+    given = {"policy": POLICY, "obs_groups": {"policy": ["policy"], "critic": ["critic"]}}
+    before = copy.deepcopy(given)
+    assert upgrade_options(given) == {
+        "actor": ACTOR,
+        "critic": CRITIC,
+        "obs_groups": {"actor": ["policy"], "critic": ["critic"]},
+    }
+    assert given == before
+
+
+RNN = {"rnn_type": "lstm", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
+BARE = {name: value for name, value in POLICY.items() if "normal" not in name}
+
+
+@pytest.mark.parametrize(
+    ("given", "found"),
+    [
+        ({"policy": BARE, "empirical_normalization": True}, {"obs_normalization": True}),
+        (
+            {"policy": POLICY | {"class_name": "ActorCriticRecurrent"} | RNN},
+            {"class_name": "RNNModel", **RNN},
+        ),
+    ],
+)
+def test_what_is_said_of_both_models(given, found):
+    made = upgrade_options(given)
+    assert all(found.items() <= made[model].items() for model in ("actor", "critic"))
+    assert "empirical_normalization" not in made
+
+
+def test_a_policy_that_is_distilled_becomes_a_student_and_its_teacher():
+    policy = {
+        key.replace("actor", "student").replace("critic", "teacher"): value
+        for key, value in POLICY.items()
+    }
+    policy["class_name"] = "StudentTeacher"
+    given = {"policy": policy, "obs_groups": {"policy": ["policy"], "teacher": ["more"]}}
+    made = upgrade_options(given)
+    assert made["student"] == ACTOR
+    # The PPO checkpoint that provides its weights has the noise.
+    assert made["teacher"] == CRITIC | {"distribution_cfg": GAUSSIAN}
+    assert made["obs_groups"] == {"student": ["policy"], "teacher": ["more"]}
+    assert "actor" not in made
+
+
+@pytest.mark.parametrize("whose", [True, False])
+def test_recurrent_students_may_have_feedforward_teachers(whose):
+    sizes = {"student_hidden_dims": [8], "teacher_hidden_dims": [8], "activation": "elu"}
+    rnn = {"rnn_type": "gru", "rnn_hidden_dim": 8, "rnn_num_layers": 1}
+    policy = {"class_name": "StudentTeacherRecurrent", "teacher_recurrent": whose, **sizes, **rnn}
+    made = upgrade_options({"policy": policy})
+    assert made["student"]["class_name"] == "RNNModel"
+    assert made["teacher"]["class_name"] == ("RNNModel" if whose else "MLPModel")
+    assert (rnn.items() <= made["teacher"].items()) == whose
+
+
+def test_models_that_say_whether_they_are_stochastic():
+    noise = {"stochastic": True, "init_noise_std": 0.8, "noise_std_type": "log"}
+    bare = {name: value for name, value in ACTOR.items() if name != "distribution_cfg"}
+    given = {"actor": bare | noise, "critic": CRITIC | {"stochastic": False}}
+    assert upgrade_options(given) == {"actor": ACTOR, "critic": CRITIC}
+    given["actor"]["state_dependent_std"] = True
+    kind = upgrade_options(given)["actor"]["distribution_cfg"]["class_name"]
+    assert kind == "HeteroscedasticGaussianDistribution"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"actor": ACTOR, "critic": CRITIC, "obs_groups": {"actor": ["policy"]}},
+        {"policy": {**POLICY, "class_name": "MyActorCritic"}},
+        {"policy": ACTOR},
+        {"policy": "mine"},
+    ],
+)
+def test_options_of_version_5_and_what_cannot_be_split_are_unchanged(given):
+    assert upgrade_options(given) == given
+
+
+NEWER = {
+    "torch_compile_mode": ("default", "5.1"),
+    "actor.distribution_cfg.std_range": ([0.1, 1.0], "5.2"),
+    "actor.distribution_cfg.learn_std": (False, "5.2"),
+    "student.distribution_cfg.class_name": ("rsl_rl.modules:BetaDistribution", "5.3"),
+    "actor.distribution_cfg.action_range": ([-2, 2], "5.3"),
+    "algorithm.use_mixed_precision": (True, "5.5"),
+}
+
+
+@pytest.mark.parametrize("key", NEWER)
+def test_an_option_is_refused_before_its_version(key, monkeypatch):
+    value, first = NEWER[key]
+    agent = small_agent()
+    agent["student"] = {"distribution_cfg": {}}
+    set_dotted(agent, key, value)
+    monkeypatch.setattr(migrations, "version", lambda name: first)
+    migrations.check_supported(agent)
+    monkeypatch.setattr(migrations, "version", lambda name: "5.0.1")
+    with pytest.raises(UsageError, match=rf"agent\.{key}.*pip install 'rsl-rl-lib>={first},<6'"):
+        migrations.check_supported(agent)
+
+
+OFF = {
+    "torch_compile_mode": (None, "5.0.1"),
+    "algorithm.use_mixed_precision": (False, "5.4.2"),
+    "actor.distribution_cfg.std_range": ([1e-6, 1e6], "5.1.1"),
+    "actor.distribution_cfg.learn_std": (True, "5.1.1"),
+}
+"""What Isaac Lab 3 writes although it changes nothing, and an rsl_rl that does not know it."""
+
+
+@pytest.mark.parametrize("key", OFF)
+def test_a_newer_option_that_is_off_anyway_is_dropped(key, monkeypatch):
+    (value, older), agent = OFF[key], small_agent()
+    set_dotted(agent, key, value)
+    monkeypatch.setattr(migrations, "version", lambda name: "5.5.1")
+    assert get_dotted(upgrade_options(agent), key) == value
+    monkeypatch.setattr(migrations, "version", lambda name: older)
+    upgraded = upgrade_options(agent)
+    migrations.check_supported(upgraded)
+    assert get_dotted(upgraded, key, "absent") == "absent"
+    assert get_dotted(agent, key) == value
+    parent = key.rpartition(".")[0]
+    assert not parent or get_dotted(upgraded, parent), "what is beside it stays"
+
+
+def test_the_defaults_need_nothing_newer(monkeypatch):
+    monkeypatch.setattr(migrations, "version", lambda name: "5.0.1")
+    migrations.check_supported(small_agent())
+    assert str(VERSION) >= "5.0.1"
+
+
+RUNNER = {"num_steps_per_env": 8, "max_iterations": 3, "save_interval": 5}
+ALGORITHM = {"learning_rate": 1e-3, "clip_param": 0.2}
+NAMES = {"policy_class_name": "ActorCriticRecurrent", "algorithm_class_name": "PPO"}
+OLD_RNN = {"rnn_type": "gru", "rnn_hidden_size": 16, "rnn_num_layers": 1}
+FLAT = {"seed": 1, **RUNNER, "policy": POLICY, "algorithm": {"class_name": "PPO", **ALGORITHM}}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        # legged_gym's, with the names of the classes in the runner's section, or without.
+        {
+            "seed": 1,
+            "runner_class_name": "OnPolicyRunner",
+            "policy": POLICY,
+            "algorithm": ALGORITHM,
+            "runner": {**RUNNER, "algorithm_class_name": "PPO"},
+        },
+        {"seed": 1, "policy": POLICY, "algorithm": ALGORITHM, "runner": RUNNER},
+        # Genesis' examples': a part of the runner's options are at the top level.
+        {
+            "seed": 1,
+            "num_steps_per_env": 8,
+            "save_interval": 5,
+            "policy": POLICY,
+            "algorithm": {"class_name": "PPO", **ALGORITHM},
+            "runner": {"max_iterations": 3},
+        },
+        # Of Hydra's users, with their own options beside it.
+        {"algo": {"algo": "ppo", **FLAT}, "training": {"device": None}},
+        FLAT,
+    ],
+)
+def test_options_in_sections_are_read_as_the_top_level(file):
+    read = without_sections(file)
+    assert not read.keys() & {"runner", "algo", *NAMES}
+    made = {key: upgrade_options(read)[key] for key in ("seed", *RUNNER, "actor", "critic")}
+    assert made == {"seed": 1, **RUNNER, "actor": ACTOR, "critic": CRITIC}
+    assert read["algorithm"] == {"class_name": "PPO", **ALGORITHM}
+
+
+def test_legged_gyms_recurrent_policies():
+    policy = {key: value for key, value in POLICY.items() if key != "class_name"} | OLD_RNN
+    read = without_sections({"policy": policy, "runner": {**RUNNER, **NAMES}})
+    actor = upgrade_options(read)["actor"]
+    assert (actor["class_name"], actor["rnn_hidden_dim"]) == ("RNNModel", 16)
