@@ -27,10 +27,12 @@ class TestSkrl(LibraryConformance):
         },
         "adaptive learning rate": {"agent": {"agent.learning_rate_scheduler": "KLAdaptiveLR"}},
         "stepped learning rate": {
+            "task": "rltrain/Pendulum-v1",  # Its defaults have no schedule.
+            "env": {"max_episode_length": 5},
             "agent": {
                 "agent.learning_rate_scheduler": "__import__('torch').optim.lr_scheduler.StepLR",
                 "+agent.learning_rate_scheduler_kwargs": {"step_size": 3, "gamma": 0.9},
-            }
+            },
         },
         "one network": {"agent": {"models.separate": False}},
         "images, state for the critic": {
