@@ -63,10 +63,15 @@ def test_only_the_last_divergence_of_an_epoch_needs_a_collective(
     assert len(asked) == collectives
 
 
-def test_a_rank_without_an_episode_uses_the_others_metrics(train_ranks):
+def test_a_rank_without_an_episode_records_the_others_metrics(train_ranks, scalars):
     options = {"params.config.horizon_length": 8, "params.config.minibatch_size": 8}
-    runs = train_ranks(FakeWorld(4), num_envs=1, max_iterations=5, agent=options)
+    given = {"num_envs": 1, "max_iterations": 5, "observers": [scalars]}
+    runs = train_ranks(FakeWorld(4), agent=options, **given)
     assert runs[0].result.episode_return > 0
+    values = runs[0].observers[0].values[-1]
+    phases = ("time/rollout", "time/rollout (min)", "time/rollout (max)", "time/update")
+    assert {*phases, "losses/a_loss", "losses/c_loss", "info/kl", "info/last_lr"} <= set(values)
+    assert not any(name.startswith(("performance", "rewards")) for name in values)
 
 
 @pytest.mark.parametrize("sizes", [(3, 5), (0, 4), (40, 30)], ids=["some", "none on one", "many"])

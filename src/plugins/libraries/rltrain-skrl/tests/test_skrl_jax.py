@@ -201,6 +201,20 @@ def test_a_resumed_run_ends_with_the_same_bytes(train_ranks, algorithm, agent):
 
 
 @pytest.mark.slow
+def test_stock_skrl_reads_the_checkpoint_with_its_optimizers(train_ranks):
+    (run,) = train(train_ranks, ranks=1)
+    saved = trees(run.result.checkpoint)
+    import flax
+
+    adam = flax.serialization.msgpack_restore(saved["policy_optimizer"])
+    assert "state" in adam
+    moments = [x for x in jax.tree.leaves(adam) if np.size(x) > 1]
+    assert any(np.any(x) for x in moments), "as it is after its steps"
+    policy = flax.serialization.msgpack_restore(saved["policy"])
+    assert set(policy) == {"params"}
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "message"), [("agent.pt", "cannot be read"), ("agent.pickle", "does not fit")]
 )
