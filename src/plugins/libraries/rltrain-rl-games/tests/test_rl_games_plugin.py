@@ -30,7 +30,6 @@ from rltrain_rl_games.plugin import rltrain_provides
 
 (SPEC,) = rltrain_provides()
 CONTINUOUS = TaskInfo("any", "continuous", num_envs=64)
-DISCRETE = TaskInfo("any", "discrete", num_envs=64)
 MULTI_DISCRETE = TaskInfo("any", "multi_discrete")
 FEW = TaskInfo("any", "continuous", num_envs=8)
 SUITE = SuiteSpec(

@@ -119,9 +119,6 @@ def test_a_derived_class_is_not_changed():
     assert type(model.obs_normalizer) is Own
 
 
-SHORT = {"num_steps_per_env": 16, "algorithm.num_learning_epochs": 2}
-
-
 def stock(until=None) -> EmpiricalDiscountedVariationNormalization:
     """Return rsl_rl's normalizer as its RND makes it."""
     return EmpiricalDiscountedVariationNormalization(shape=[], until=until)

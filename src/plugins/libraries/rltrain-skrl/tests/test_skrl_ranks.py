@@ -20,14 +20,12 @@ from rltrain_skrl.run import bootstrap
 from rltrain_skrl.run.agents import SessionAgent
 from rltrain_skrl.run.normalizers import MomentPool
 from rltrain_skrl.run.torch.algorithms import SharedThreshold
-from rltrain_skrl.run.torch.normalizers import PooledScaler, ValueScaler
+from rltrain_skrl.run.torch.normalizers import PooledScaler
 from rltrain_torch.moments import pool_moments
 
 bootstrap.import_skrl()
 
 from skrl.resources.preprocessors.torch import RunningStandardScaler  # noqa: E402
-
-KINDS = ((ValueScaler, 1), (PooledScaler, 2))
 
 
 def test_a_mini_batch_costs_one_gradient_collective(train_ranks, local_gradients):
