@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from types import SimpleNamespace
 
 import pytest
@@ -14,9 +15,11 @@ from torch import nn
 from rltrain.errors import UsageError
 from rltrain.run.group import SingleProcess
 from rltrain.testing import FakeWorld
+from rltrain_rsl_rl.run.agents import SessionPPO
 from rltrain_rsl_rl.run.library import RslRlLibrary
 from rltrain_rsl_rl.run.normalizers import NormalizerPool, PooledNormalization
 from rltrain_rsl_rl.run.rollouts import IntrinsicRewards, RolloutNormalization
+from rltrain_torch.gradients import FlatSync
 
 
 class Model(nn.Module):
@@ -175,6 +178,41 @@ def test_an_environment_without_a_time_step_is_a_usage_error(tmp_path):
     session = LocalSession(tmp_path, small_agent(rnd_cfg={"weight": 1.0}))
     with pytest.raises(UsageError, match=r"agent\.algorithm\.rnd_cfg: .* step_dt"):
         RslRlLibrary().rltrain_train(session)
+
+
+def test_padded_rows_are_weighted_by_their_number():
+    """A recurrent mini-batch has a padded trajectory for each episode that ended."""
+    trajectories, means = [3, 1], [1.0, 5.0]
+    rnd = SimpleNamespace(
+        get_rnd_state=torch.sqrt,
+        state_normalizer=torch.nn.Identity(),
+        predictor=torch.nn.Identity(),
+        target=torch.zeros_like,
+    )
+
+    def on_rank(group):
+        count, mean = trajectories[group.rank], means[group.rank]
+        parameter = torch.nn.Parameter(torch.zeros(2))
+        # The mean over 4 x 3 rows of 1, and over 4 x 1 rows of 5; the loss is the same.
+        parameter.grad = torch.full((2,), mean)
+        batch = SimpleNamespace(
+            masks=torch.ones(4, count, dtype=torch.bool),
+            observations=torch.full((4, count, 1), mean),
+        )
+        rank = SimpleNamespace(
+            storage=SimpleNamespace(batch=batch, num_envs=4, num_transitions_per_env=4),
+            group=group,
+            rnd=rnd,
+            rnd_parameters=[parameter],
+            rnd_sync=FlatSync(group, [parameter, torch.zeros(())]),
+            padded_losses=[],
+        )
+        rank._scale_predictor = functools.partial(SessionPPO._scale_predictor, rank)
+        SessionPPO._average_predictor(rank)
+        loss = group.all_reduce(torch.stack(rank.padded_losses), "mean")
+        return [*parameter.grad.tolist(), *loss.tolist()]
+
+    assert FakeWorld(2).run(on_rank) == [pytest.approx([2.0, 2.0, 2.0])] * 2
 
 
 def test_the_intrinsic_return_is_that_of_episodes_that_have_ended():
