@@ -45,8 +45,8 @@ RUN = ("--observer", "planted", "--num-envs", "8", "--checkpoint-interval", "5")
 PLANTED = Path(__file__).with_name("planted.py").read_text()
 HANGS = r"[Rr]ank {} hangs, without progress for .*{}=6"
 LINES = (
-    r".* rank 1 sleeps while stepping the environment, at .*planted\.py:.*\n  rank 0 waits in "
-    r"collective.*\nThe stacks of all threads: .*hang\.txt$"
+    r".* rank 1 sleeps while stepping the environment, in .*, at .*planted\.py:.*\n"
+    r"  rank 0 waits in collective.*\nThe stacks of all threads: .*hang\.txt$"
 )
 LAST = r"Rank 1 failed[\s\S]*ValueError: planted.*\s*\Z"
 
@@ -159,8 +159,9 @@ def test_a_planted_fault_ends_as_promised(command, temporary, request, row):
         assert "Traceback" not in said or row.status in (1, None) or row.by == "srun", said
         assert max(saved(command), default=0) >= row.kept, said
     assert nothing_left(temporary), said
-    # Others kill ranks, which leaves it to the next run.
-    assert row.by or not [name for name in os.listdir(temporary) if name.startswith("rltrain-")]
+    # Others kill ranks, and one process leaves at once, which leaves it to the next run.
+    left = [name for name in os.listdir(temporary) if name.startswith("rltrain-")]
+    assert row.by or not left or (row.fault, row.words) == ("exit 0", ONE)
     if "raise" in row.fault and not row.by:
         assert "planted" in (run.folder / f"logs/rank_{int(row.words != ONE)}.log").read_text()
     if "hang.txt" in row.says:
