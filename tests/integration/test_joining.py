@@ -83,18 +83,17 @@ def two_nodes(command, *words, more=()):
     return command(*nodes, "--node-rank", "0", *words), command.finish(second)
 
 
-def two_tasks(command, *words):
-    """Return the runs of two tasks of srun; the first one with these words before the usual."""
+def two_tasks(command, *words, first=RUN):
+    """Return the runs of two tasks of srun with these words, after others on the first one."""
     job = {
         "SLURM_JOB_ID": str(free_port()),  # The master's port comes from it.
         "SLURM_STEP_NODELIST": "localhost",
         "SLURM_NTASKS": "2",
         "SLURM_STEP_TASKS_PER_NODE": "2",
     }
-    run = (*RUN, "--observer", "probe")
-    second = command.start(*run, **job, SLURM_PROCID="1", SLURM_LOCALID="1")
-    first = command(*run, *words, **job, SLURM_PROCID="0", SLURM_LOCALID="0")
-    return first, command.finish(second)
+    second = command.start(*RUN, *words, **job, SLURM_PROCID="1", SLURM_LOCALID="1")
+    run = command(*first, *words, **job, SLURM_PROCID="0", SLURM_LOCALID="0")
+    return run, command.finish(second)
 
 
 @pytest.mark.parametrize("started", [two_nodes, two_tasks])
@@ -119,7 +118,7 @@ def test_what_one_node_refuses_is_said_on_the_other(command, wrong, said):
 
 
 def test_what_one_task_of_srun_refuses_is_said_by_the_other(command):
-    run, other = two_tasks(command, "--library", "none")
+    run, other = two_tasks(command, first=[*RUN[2:], "--library", "none"])
     assert (run.returncode, other.returncode) == (2, 2)
     assert f"Rank 0 ({socket.gethostname()}) does not start: Unknown library" in other.stderr
 
