@@ -19,15 +19,7 @@ from rltrain_mlflow.plugin import MlflowOptions
 from rltrain_mlflow.writer import MlflowClient, MlflowTracker, MlflowWriter
 from rltrain_tracking import Refused, Row
 
-VARIABLES = ("TRACKING_URI", "RUN_ID", "EXPERIMENT_NAME", "EXPERIMENT_ID", "TRACKING_TOKEN")
-
-
-@pytest.fixture(autouse=True)
-def apart(monkeypatch):
-    """Keep the client from the user's own variables."""
-    for name in VARIABLES:
-        monkeypatch.delenv(f"MLFLOW_{name}", raising=False)
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+pytestmark = pytest.mark.usefixtures("apart")
 
 
 @pytest.fixture

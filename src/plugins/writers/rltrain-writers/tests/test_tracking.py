@@ -64,11 +64,12 @@ def quick(monkeypatch):
     monkeypatch.setattr(sending, "DELAYS", (0.01, 0.02))
 
 
-def run(tracker, run_dir, *records, ended=ENDED, checkpoints="none", finish_timeout=20.0):
-    """Give records to a writer; return the seconds that its end has taken."""
+def run(tracker, start, *records, then=lambda: None, checkpoints="none", finish_timeout=20.0):
+    """Give records to a writer, then do more; return the seconds that its end has taken."""
     writer = TrackerWriter("mine", tracker, checkpoints=checkpoints, finish_timeout=finish_timeout)
-    for record in (started(run_dir), *records, ended):
+    for record in (start, *records, ENDED):
         writer.rltrain_write(record)
+    then()
     before = time.monotonic()
     writer.rltrain_shutdown()
     return time.monotonic() - before
@@ -88,18 +89,9 @@ def without_seconds(line, since):
 def test_everything_is_sent_in_order_and_rows_together(tmp_path, capsys):
     has_all = threading.Event()
     tracker = Calls(lambda call: has_all.wait(20) if call == "connect" else None)
-    writer = TrackerWriter("mine", tracker, checkpoints="all", finish_timeout=20)
-    for record in (
-        started(tmp_path, frames=1024),
-        Media("a.mp4", "a", 2),
-        *map(scalars, (3, 4)),
-        CheckpointSaved("b.pth", 4),
-        scalars(5),
-        ENDED,
-    ):
-        writer.rltrain_write(record)
-    has_all.set()
-    writer.rltrain_shutdown()
+    records = Media("a.mp4", "a", 2), *map(scalars, (3, 4)), CheckpointSaved("b.pth", 4), scalars(5)
+    start = started(tmp_path, frames=1024)
+    run(tracker, start, *records, then=has_all.set, checkpoints="all")
     assert tracker.calls == [
         ("connect", "Task-v1"),
         ("media", "a", 1024),
@@ -116,7 +108,7 @@ def test_a_tracker_that_never_answers_costs_a_bounded_time_and_one_line(call, tm
     never = threading.Event()
     tracker = Calls(lambda name: never.wait(30) if name == call else None)
     before = time.monotonic()
-    ended_in = run(tracker, tmp_path, *map(scalars, range(1, 200)), finish_timeout=0.3)
+    ended_in = run(tracker, started(tmp_path), *map(scalars, range(1, 200)), finish_timeout=0.3)
     whole = time.monotonic() - before
     never.set()
     assert 0.3 <= ended_in < 3
@@ -131,12 +123,8 @@ def test_a_call_that_takes_long_is_named_while_training_goes_on(tmp_path, capsys
     monkeypatch.setattr(sending, "PATIENCE", 0.05)
     monkeypatch.setattr(writing, "LAST_WAIT", 0.1)
     called, never = threading.Event(), threading.Event()
-    writer = TrackerWriter(
-        "mine",
-        Calls(lambda call: called.set() or never.wait(30)),
-        checkpoints="none",
-        finish_timeout=30,
-    )
+    tracker = Calls(lambda call: called.set() or never.wait(30))
+    writer = TrackerWriter("mine", tracker, checkpoints="none", finish_timeout=30)
     began = time.monotonic()
     writer.rltrain_write(started(tmp_path))
     assert called.wait(20)
@@ -144,10 +132,8 @@ def test_a_call_that_takes_long_is_named_while_training_goes_on(tmp_path, capsys
     for iteration in (1, 2, 3):
         writer.rltrain_write(scalars(iteration))
     (line,) = lines(capsys)
-    line = without_seconds(line, began)
-    assert line.endswith(
-        "no answer for N s: training continues, and what is recorded is sent later"
-    )
+    expected = "no answer for N s: training continues, and what is recorded is sent later"
+    assert without_seconds(line, began).endswith(expected)
     before = time.monotonic()
     writer.rltrain_shutdown()  # It is known not to answer.
     never.set()
@@ -185,7 +171,7 @@ def test_a_tracker_that_is_gone_ends_with_the_run(tmp_path, capsys):
         if call == "log":
             raise ConnectionError("gone")
 
-    assert run(Calls(fail), tmp_path, *map(scalars, (1, 2, 3))) < 5
+    assert run(Calls(fail), started(tmp_path), *map(scalars, (1, 2, 3))) < 5
     assert lines(capsys)[-1] == "rltrain: mine: 3 records were not sent (gone)"
 
 
@@ -193,11 +179,7 @@ def test_records_beyond_what_is_held_are_counted(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(sending, "HELD", 10)
     go = threading.Event()
     tracker = Calls(lambda call: go.wait(20) if call == "connect" else None)
-    writer = TrackerWriter("mine", tracker, checkpoints="none", finish_timeout=20)
-    for record in (started(tmp_path), *map(scalars, range(1, 26)), ENDED):
-        writer.rltrain_write(record)
-    go.set()
-    writer.rltrain_shutdown()
+    run(tracker, started(tmp_path), *map(scalars, range(1, 26)), then=go.set)
     assert len(tracker.frames) == 10
     assert lines(capsys) == ["rltrain: mine: 15 records were not sent (it is slower than the run)"]
 
@@ -212,35 +194,28 @@ def test_what_is_refused_or_cannot_be_uploaded_does_not_hold_up_the_rest(tmp_pat
             raise Refused("a name")
 
     tracker = Calls(fail)
-    run(tracker, tmp_path, scalars(1), Media("a.mp4", "a", 1), scalars(2))
-    assert [call for call in tracker.calls if call[0] != "connect"] == [
-        ("log", [1024]),
-        ("finish", "finished"),
-    ]
+    run(tracker, started(tmp_path), scalars(1), Media("a.mp4", "a", 1), scalars(2))
+    assert tracker.calls[1:] == [("log", [1024]), ("finish", "finished")]
     assert lines(capsys)[-1] == "rltrain: mine: 2 records were not sent (no such file)"
 
 
 def test_a_warning_of_the_tracker_is_shown(tmp_path, capsys):
     tracker = Calls()
     tracker.connect = lambda started: "offline"
-    run(tracker, tmp_path, scalars(1))
+    run(tracker, started(tmp_path), scalars(1))
     assert lines(capsys) == ["rltrain: mine: offline"]
 
 
 @pytest.mark.parametrize(("choice", "sent"), [("none", []), ("last", [3]), ("best", [2])])
 def test_the_last_or_the_best_checkpoint_is_sent_when_the_run_ends(choice, sent, tmp_path):
-    saved = [("1.pt", 1, None), ("2.pt", 2, 50.0), ("3.pt", 3, 9.0)]
-    entries = [
-        {"name": name, "iteration": iteration, "episode_return": mean}
-        for name, iteration, mean in saved
-    ]
-    (tmp_path / "checkpoints.json").write_text(json.dumps(entries))
     (tmp_path / "checkpoints").mkdir()
-    for name, _, _ in saved:
-        (tmp_path / "checkpoints" / name).touch()
-    tracker = Calls()
-    records = [CheckpointSaved(str(tmp_path / "checkpoints" / name), n) for name, n, _ in saved]
-    run(tracker, tmp_path, scalars(3), *records, checkpoints=choice)
+    entries, records, tracker = [], [], Calls()
+    for number, mean in ((1, None), (2, 50.0), (3, 9.0)):
+        (path := tmp_path / "checkpoints" / f"{number}.pt").touch()
+        entries.append({"name": path.name, "iteration": number, "episode_return": mean})
+        records.append(CheckpointSaved(str(path), number))
+    (tmp_path / "checkpoints.json").write_text(json.dumps(entries))
+    run(tracker, started(tmp_path), scalars(3), *records, checkpoints=choice)
     found = [call[1:] for call in tracker.calls if call[0] == "checkpoint"]
     assert found == [(iteration, 1536) for iteration in sent]
 

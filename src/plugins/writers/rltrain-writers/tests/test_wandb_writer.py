@@ -15,7 +15,6 @@ from rltrain.records import CheckpointSaved, Media, Scalars
 
 pytest.importorskip("wandb")
 
-import wandb
 from tracker_runs import ENDED, said, saved_files, scalars, started
 from wandb_file import Recorded, recorded
 from wandb_server import serving
@@ -23,22 +22,9 @@ from wandb_server import serving
 from rltrain_wandb.plugin import WandbOptions
 from rltrain_wandb.writer import WandbWriter
 
+pytestmark = pytest.mark.usefixtures("apart")
+
 SECRET = "a-secret-that-no-tracker-sees"
-
-
-@pytest.fixture(autouse=True)
-def apart(monkeypatch, tmp_path):
-    """Keep the client from the network, and from the user's own files and variables."""
-    for name in ("API_KEY", "PROJECT", "ENTITY", "NAME", "RUN_GROUP", "TAGS", "MODE", "DIR"):
-        monkeypatch.delenv(f"WANDB_{name}", raising=False)
-    monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    for name in ("CONFIG_DIR", "CACHE_DIR", "DATA_DIR"):
-        monkeypatch.setenv(f"WANDB_{name}", str(tmp_path / "home"))
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(sys, "argv", ["rltrain", "--writer", "wandb"])
-    yield
-    wandb.teardown()  # It has read the variables once for the whole process.
 
 
 def run(run_dir, *records, first=None, ended=ENDED, **options):
