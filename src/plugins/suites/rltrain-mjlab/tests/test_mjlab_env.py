@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import types
 from contextlib import closing
 
 import numpy as np
@@ -10,10 +9,9 @@ import pytest
 import torch
 
 from rltrain.errors import UsageError
-from rltrain.metrics.environment import check_env
-from rltrain.types import ArrayInfo, World
+from rltrain.types import ArrayInfo
+from rltrain_devkit import SuiteConformance
 from rltrain_mjlab.plugin import describe
-from rltrain_mjlab.suite import MjlabSuite
 from rltrain_mjlab.tasks import BUNDLED
 
 BALANCE, GO1 = "Mjlab-Cartpole-Balance", "Mjlab-Velocity-Flat-Unitree-Go1"
@@ -22,41 +20,14 @@ CAMERA = "Mjlab-Lift-Cube-Yam-Rgb"
 SHORT = {"episode_length_s": 0.15}  # 3 steps.
 
 
-def make(task=BALANCE, num_envs=3, renders=False, **env):
-    config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
-    session = types.SimpleNamespace(
-        config=config,
-        world=World(),
-        seeds=types.SimpleNamespace(environment=5),
-        renders=renders,
-    )
-    made = MjlabSuite().rltrain_make_env(session)
-    check_env(made, num_envs, "mjlab")
-    return closing(made)
+def make(task=BALANCE, num_envs=3, **env):
+    kit = SuiteConformance()
+    kit.suite, kit.task, kit.num_envs = "mjlab", task, num_envs
+    return closing(kit.make(env))
 
 
 def still(env):
     return env.step(torch.zeros(env.action_space.shape))
-
-
-def test_groups_and_attributes():
-    with make() as env:
-        observations, info = env.reset(seed=0)
-        assert info == {}
-        assert {name: tuple(part.shape) for name, part in observations.items()} == {
-            "policy": (3, 5),
-            "critic": (3, 5),
-        }
-        assert (env.max_episode_length, env.step_dt) == (1000, pytest.approx(0.05))
-        assert env.cfg.seed == 5
-
-
-def test_a_time_limit_truncates():
-    with make(**SHORT) as env:
-        env.reset(seed=0)
-        ends = [still(env)[2:4] for _ in range(4)]
-    assert [truncated.tolist() for _, truncated in ends] == [[step == 2] * 3 for step in range(4)]
-    assert not any(terminated.any() for terminated, _ in ends)
 
 
 def test_a_finite_horizon_terminates_episodes():
@@ -125,15 +96,6 @@ def test_random_numbers_are_separate():
         assert torch.equal(play(env, lambda: still(other)), alone)
 
 
-def test_an_asymmetric_task_matches_its_description():
-    with make(GO1, num_envs=2) as env:
-        info = describe(GO1, {})
-        parts = env.single_observation_space.spaces
-        assert {n: ArrayInfo(p.shape, str(p.dtype)) for n, p in parts.items()} == info.observations
-        assert env.single_action_space.shape == info.actions
-        assert env.max_episode_length == info.max_episode_length
-
-
 def test_images_have_their_channels_last():
     with make(CAMERA, num_envs=2) as env:
         image = env.reset(seed=0)[0]["camera"]
@@ -154,19 +116,6 @@ def test_wrong_use():
         make(observations={"actor": {"concatenate_terms": False}})
     with pytest.raises(UsageError, match=r"mjlab cannot make the task .* disable flag 'contcat'"):
         make(sim={"mujoco": {"disableflags": ["contcat"]}})
-
-
-def test_videos_show_what_the_viewers_camera_sees():
-    try:
-        made = make(renders=True)
-    except UsageError as error:
-        pytest.skip(str(error))
-    with made as env:
-        env.reset(seed=0)
-        (frame,) = env.render()
-        viewer = env.cfg.viewer
-    assert (str(frame.dtype), frame.shape) == ("uint8", (viewer.height, viewer.width, 3))
-    assert frame.std() > 1
 
 
 def test_the_scene_is_where_the_simulation_is():

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
+from helpers import python
 from mjlab.tasks.registry import list_tasks
 
 from rltrain.errors import UsageError
-from rltrain.specs import SuiteSpec
 from rltrain_mjlab import registry
 from rltrain_mjlab.config import episode_steps
-from rltrain_mjlab.plugin import describe, rltrain_provides, tasks
+from rltrain_mjlab.plugin import describe, tasks
 from rltrain_mjlab.tasks import BUNDLED, GROUPS, bundled_info
 
 LIGHT = """
@@ -48,22 +45,8 @@ print("Warp has not started:", context.runtime is None)
 """
 
 
-def run(code, **environ):
-    result = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=280, **environ
-    )
-    assert result.returncode == 0, result.stderr
-    return result.stdout.strip()
-
-
-def test_declaration():
-    (spec,) = rltrain_provides()
-    assert isinstance(spec, SuiteSpec)
-    assert spec.name == "mjlab"
-
-
 def test_describing_imports_nothing_heavy():
-    assert run(LIGHT) == "[]"
+    assert python(LIGHT).stdout.strip() == "[]"
 
 
 def test_names_match_mjlab():
@@ -96,7 +79,7 @@ def test_options_that_change_the_task_are_described():
 
 
 @pytest.mark.slow  # Separate processes import mjlab.
-def test_without_egl_the_error_says_how_to_train_without_pictures(tmp_path):
+def test_without_egl_the_error_says_how_to_train_without_pictures(tmp_path, monkeypatch):
     (tmp_path / "OpenGL").mkdir()
     (tmp_path / "OpenGL" / "__init__.py").write_text("None.eglQueryString")  # As PyOpenGL does.
     code = f"""
@@ -109,9 +92,9 @@ try:
 except UsageError as error:
     print(error)
 """
-    environ = {key: value for key, value in os.environ.items() if key != "MUJOCO_GL"}
-    assert "MUJOCO_GL=egl asks: AttributeError: " in run(code, env=environ)
-    assert run(code, env={**environ, "MUJOCO_GL": "disabled"}) == "True"
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    assert "MUJOCO_GL=egl asks: AttributeError: " in python(code, timeout=280).stdout
+    assert python(code, timeout=280, MUJOCO_GL="disabled").stdout.strip() == "True"
 
 
 @pytest.mark.slow  # A separate process imports mjlab.
@@ -123,7 +106,7 @@ def test_tasks_of_other_packages(tmp_path):
     (dist_info / "METADATA").write_text("Metadata-Version: 2.1\nName: robots\nVersion: 1.0\n")
     (dist_info / "entry_points.txt").write_text("[mjlab.tasks]\nrobots = robots\n")
     code = f"import sys\nsys.path.insert(0, {str(tmp_path)!r})\n{ASKS}"
-    assert run(code).splitlines()[-3:] == [
+    assert python(code, timeout=280).stdout.splitlines()[-3:] == [
         "20 None True None",
         "{'actor': ['actor'], 'critic': ['critic']} None",
         "Warp has not started: True",
