@@ -1,35 +1,28 @@
-"""The suite's environments: groups, and that programs are compiled once."""
+"""The suite's environments: groups, programs that are compiled once, models' devices."""
 
 from __future__ import annotations
-
-import types
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
+from helpers import python
 
 from rltrain.errors import UsageError
-from rltrain.metrics.environment import check_env
-from rltrain.types import World
+from rltrain_devkit import SuiteConformance
 from rltrain_playground.plugin import describe
-from rltrain_playground.suite import PlaygroundSuite
 
 pytestmark = pytest.mark.slow
 
 POINT = "playground_point:Point"
 
 
-def make(task=POINT, num_envs=8, framework="jax", **env):
+def make(task=POINT, num_envs=8, **env):
     describe(task, {})  # Imports the task's module, as every run does first.
-    config = types.SimpleNamespace(task=task, num_envs=num_envs, env=env)
-    session = types.SimpleNamespace(
-        config=config, world=World(), framework=framework, renders=False
-    )
-    made = PlaygroundSuite().rltrain_make_env(session)
-    check_env(made, num_envs, "playground")
-    return made
+    kit = SuiteConformance()
+    kit.suite, kit.task, kit.num_envs, kit.framework = "playground", task, num_envs, "jax"
+    return kit.make(env)
 
 
 def draw(env, count, seed=0):
@@ -70,16 +63,6 @@ def test_a_step_is_one_program(caplog):
     assert not [r.message for r in caplog.records if "XLA compilation" in r.message]
 
 
-def test_actions_are_clipped_and_may_be_of_any_kind():
-    results = []
-    for actions in (np.full((8, 1), 3.0), jnp.ones((8, 1)), [[1]] * 8):
-        env = make()
-        env.reset(seed=0)
-        results.append(env.step(actions)[0])
-    assert same(results[0], results[1])
-    assert same(results[0], results[2])
-
-
 def test_an_action_is_repeated():
     env, repeated = make(episode_length=8), make(episode_length=8, action_repeat=2)
     assert (repeated.max_episode_length, repeated.step_dt) == (4, 0.2)
@@ -113,3 +96,32 @@ def test_wrong_use():
     with pytest.raises(ResetNeeded):
         make().step(np.zeros((8, 1)))
     assert make(limits={"end": 0.5}).max_episode_length == 9
+
+
+CODE = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["JAX_PLATFORMS"] = "cpu"
+import jax
+from rltrain_playground.config import with_options
+from rltrain_playground.model import load
+from rltrain_playground.programs import Programs
+
+first, other = jax.devices()
+key = jax.device_put(jax.random.PRNGKey(0), other)
+for task in "CartpoleBalance", "WalkerWalk":
+    config = with_options(task, {}, "cpu")
+    there = {d for x in jax.tree.leaves(load(task, config, first).mjx_model) for d in x.devices()}
+    env = load(task, config, other)
+    here = {d for x in jax.tree.leaves(env.mjx_model) for d in x.devices()}
+    program = jax.jit(Programs(env, 2, 9, 1).begin).lower(key)
+    print(task, there == {first}, here == {other}, env.unwrapped is env)
+"""
+
+
+@pytest.mark.slow  # Compiles two models.
+def test_a_model_is_placed_on_the_requested_device():
+    assert python(CODE, timeout=280).stdout.splitlines()[-2:] == [
+        "CartpoleBalance True True True",
+        "WalkerWalk True True True",
+    ]
