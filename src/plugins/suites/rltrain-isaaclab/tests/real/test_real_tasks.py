@@ -8,7 +8,6 @@ import sys
 
 import pytest
 
-from rltrain.errors import UsageError
 from rltrain_isaaclab.plugin import describe, tuned
 
 TASK = "Isaac-Cartpole-Direct"
@@ -29,28 +28,6 @@ def test_the_command_line_and_signal_handlers_are_as_before(make):
     assert (env.cfg.sim.device, env.cfg.scene.num_envs) == ("cpu", 3)
     assert sys.argv[1:] == ["--flag-of-ours"]
     assert signal.getsignal(signal.SIGTERM) is handler
-
-
-@pytest.mark.parametrize(
-    ("env", "message"),
-    [
-        ({"presets": "netwon"}, r"env\.presets=netwon .*newton_mjwarp"),
-        ({"episode_lenght_s": 1}, r"mean 'env\.episode_length_s'"),
-    ],
-)
-def test_wrong_options_are_refused_with_a_hint(make, env, message):
-    with pytest.raises(UsageError, match=message):
-        make(TASK, **env)
-
-
-def test_a_wrong_command_fails_before_ranks_start(rltrain, tmp_path):
-    done = rltrain(
-        *("--library", "rsl_rl", "--task", TASK, "--device", "cpu", "--log-root", tmp_path),
-        "env.presets=netwon",
-        status=2,
-    )
-    assert "Traceback" not in done.stderr
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
