@@ -5,11 +5,10 @@ from __future__ import annotations
 import importlib.util
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from helpers import rltrain_command
 
 from rltrain.launch.preflight import made_here
 from rltrain_devkit import SuiteConformance
@@ -63,13 +62,8 @@ def _asked_here():
 def rltrain():
     """Return a function that runs `rltrain ARGUMENTS` as a user does, in a bounded time."""
 
-    def run(*arguments, status=0, timeout=280):
-        done = subprocess.run(
-            [sys.executable, "-m", "rltrain", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-        )
+    def run(*arguments, status=0):
+        done = rltrain_command(*map(str, arguments), timeout=280)
         assert done.returncode == status, done.stdout + done.stderr
         return done
 

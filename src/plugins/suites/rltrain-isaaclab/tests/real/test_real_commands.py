@@ -30,16 +30,14 @@ def trained(tmp_path_factory):
     )
 
 
-def test_a_run_is_resumed(trained, capsys):
+def test_a_run_is_resumed_evaluated_and_played(trained, capsys):
     package.train(resume=trained.run_dir, max_iterations=3)
     assert "finished  iteration 3/3 " in capsys.readouterr().out
-
-
-def test_a_policy_is_evaluated(trained, capsys):
     assert main(["evaluate", trained.run_dir, "--episodes", "4", "--json"]) == 0
-    printed = capsys.readouterr().out
-    (told,) = json.loads(printed)
+    (told,) = json.loads(capsys.readouterr().out)
     assert told["episodes"] == 4
+    assert main(["play", trained.run_dir, "--steps", "3"]) == 0
+    assert "3" in capsys.readouterr().out
 
 
 BOTS = """
@@ -73,11 +71,6 @@ def test_another_task_is_played_by_its_own_configuration_for_it(
     (told,) = json.loads(printed.out)
     assert (told["length"]["mean"] == 1) == short
     assert "played_bots:Bot-Balance, with the policy and the env. options of" in printed.err
-
-
-def test_a_policy_is_played(trained, capsys):
-    assert main(["play", trained.run_dir, "--steps", "3"]) == 0
-    assert "3" in capsys.readouterr().out
 
 
 def test_a_policy_is_exported_and_checked(trained, tmp_path):
