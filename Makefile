@@ -18,7 +18,7 @@ ifdef PIP_FIND_LINKS
 export UV_FIND_LINKS := $(PIP_FIND_LINKS)
 endif
 folders = $(patsubst %/pyproject.toml,%,$(sort $(wildcard $1/pyproject.toml)))
-CORE_TESTS := tests/core tests/files tests/ranks
+CORE_TESTS := tests/unit
 PLUGINS := $(call folders,src/plugins/*/*)
 PACKAGES := $(notdir $(wildcard src/plugins/*/*/rltrain_*))
 OF_LIBRARIES := $(subst -,_,$(notdir $(filter src/plugins/libraries/%,$(PLUGINS))))
@@ -104,7 +104,7 @@ WHOLE := env -u RLTRAIN_TEST_TURN
 RANKS := tests/integration/test_joining.py::test_parameters_do_not_depend_on_who_starts_the_ranks
 RANKS_OF_JAX := tests/integration/test_jax_skrl.py::test_two_ranks_train_stay_equal_and_resume
 # N ranks learn as one, claim by claim: fake ranks in one process, a worker for each core.
-EQUIVALENCE := tests/shards tests/policies
+EQUIVALENCE := tests/equivalence
 MINUTES := build/minutes.txt
 SLOWEST := --durations 25
 # Makes targets one after the other, and notes how long each took.
@@ -172,17 +172,17 @@ test-slow: $(READY)
 # Other inputs than the fixed ones of the tests, for an hour.
 fuzz: SECONDS ?= 3600
 fuzz: $(READY)
-	$(BIN)/python -m pytest tests/fuzz -k refused --fuzz $(SECONDS) --fuzz-seed $$(date +%s) --timeout 0 -s
+	$(BIN)/python -m pytest tests/integration/fuzz -k refused --fuzz $(SECONDS) --fuzz-seed $$(date +%s) --timeout 0 -s
 
 # One-line faults in the sources, drawn by a seed: which of them no fast test finds.
 mutants: N ?= 200
 mutants: SEED ?= 0
 mutants: $(READY)
-	$(BIN)/python tests/mutants/mutants.py --number $(N) --seed $(SEED) $(MUTANTS)
+	$(BIN)/python tests/packaging/mutants/mutants.py --number $(N) --seed $(SEED) $(MUTANTS)
 
 # The same faults again and again: of those that their lines still have, no more may survive.
 test-mutants: $(READY)
-	$(TIMEOUT) 1200 $(BIN)/python tests/mutants/mutants.py --number 10 --of src/core/rltrain \
+	$(TIMEOUT) 1200 $(BIN)/python tests/packaging/mutants/mutants.py --number 10 --of src/core/rltrain \
 		--tests $(CORE_TESTS) --survivors 3
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
@@ -216,7 +216,7 @@ test-mjlab: .venv-mjlab/.ready
 	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) $(call plugin,rsl-rl) \
 		$(FAST) --numprocesses auto --dist loadfile $(call REPORT,mjlab.fast)
 	$(TIMEOUT) 900 $(WHOLE) .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) \
-		tests/integration/test_translation.py tests/policies -m slow -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
+		tests/integration/test_translation.py tests/equivalence/test_cells.py -m slow -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
 
 test-mjlab-1.2: .venv-mjlab-1.2/.ready
 	$(TIMEOUT) 1200 $(WHOLE) .venv-mjlab-1.2/bin/python -m pytest $(call plugin,mjlab)/tests/test_mjlab_lifting.py \
@@ -224,7 +224,7 @@ test-mjlab-1.2: .venv-mjlab-1.2/.ready
 
 # Runs with any Python that has torch with CUDA, and installs nothing.
 test-cuda:
-	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/cuda -m gpu
+	$(TIMEOUT) 1800 $(CUDA_PYTHON) -m pytest tests/integration/cuda -m gpu
 
 bench: $(READY)
 	$(BIN)/python benchmarks/bench.py

@@ -78,11 +78,11 @@ part two-ranks 90 "${doctor[@]}" --nproc-per-node 2
 part four-ranks 90 "${doctor[@]}" --nproc-per-node 4
 part without-mps 90 env CUDA_MPS_PIPE_DIRECTORY=/nowhere "${doctor[@]}" --nproc-per-node 2
 # What a run goes through on ranks that share a GPU.
-part sharing 270 "${tests[@]}" "${few[@]}" tests/cuda/test_sharing.py tests/cuda/test_groups.py
+part sharing 270 "${tests[@]}" "${few[@]}" tests/integration/cuda/test_sharing.py tests/integration/cuda/test_groups.py
 # What rltrain costs beside the libraries' own runs.
 part speed 330 "${nccl[@]}" "$python" benchmarks/cuda.py "${measured[@]}" --seconds 270 --output "$folder/speed.jsonl"
 # One rank, jax, simulators, videos, exports.
-part others 240 "${tests[@]}" "${few[@]}" tests/cuda --deselect tests/cuda/test_sharing.py --deselect tests/cuda/test_groups.py
+part others 240 "${tests[@]}" "${few[@]}" tests/integration/cuda --deselect tests/integration/cuda/test_sharing.py --deselect tests/integration/cuda/test_groups.py
 
 say "in all $SECONDS s; logs are in $folder"
 exit $failed

@@ -11,9 +11,6 @@ from pathlib import Path
 
 import pytest
 from helpers import install, living, wait_for
-
-sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
-
 from slurm_cluster import missing, slurm
 
 TIMEOUT = 150

@@ -1,4 +1,4 @@
-"""Lines from Isaac Lab's and skrl's docs, executed; those of tests/installed are planned."""
+"""Lines from Isaac Lab's and skrl's docs, executed; those of tests/packaging are planned."""
 
 from __future__ import annotations
 

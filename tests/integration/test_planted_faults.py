@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import pytest
 from helpers import free_port, wait_for
-from test_resume import end_of
+from test_killed import end_of
 from test_slurm import SUBMIT, TASK_PER_NODE
 
 from rltrain.errors import UsageError

@@ -1,7 +1,7 @@
 """No library waits for its device more often under rltrain than by itself.
 
-Counted on the CPU, in one iteration: the calls that would wait on a GPU. `tests/cuda` counts the
-actual waits.
+Counted on the CPU, in one iteration: the calls that would wait on a GPU. The folder `cuda` counts
+the actual waits.
 """
 
 from __future__ import annotations

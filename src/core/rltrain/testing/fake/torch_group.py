@@ -1,9 +1,9 @@
 """torch.distributed between the ranks of a fake world.
 
 Library code that calls `torch.distributed` runs unmodified on our own c10d backend. This is the
-only file that uses private parts of torch; `tests/fake/test_torch_contract.py` checks them against
-the installed version. `register_backend`, the base class `ProcessGroup` and everything that a
-library calls are public. These are private:
+only file that uses private parts of torch; `tests/equivalence/test_torch_contract.py` checks them
+against the installed version. `register_backend`, the base class `ProcessGroup` and everything that
+a library calls are public. These are private:
 
 - `torch.distributed.distributed_c10d._world`, where torch keeps its groups, once per process;
 - `_set_thread_isolation_mode`, which makes torch's C++ side keep them once per thread;

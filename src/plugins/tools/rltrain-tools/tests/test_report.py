@@ -333,7 +333,7 @@ def test_a_folder_that_cannot_be_written_is_refused(tmp_path, capsys):
     assert "cannot be written (File exists)" in capsys.readouterr().err
 
 
-# What somebody else made is shown, or refused: never obeyed, and never for ever; see tests/fuzz
+# What somebody else made is shown, or refused: never obeyed, and never for ever; see fuzz
 
 PRIVATE = "private-of-mine"
 

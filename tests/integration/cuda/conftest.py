@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# Makes the modules beside the tests, `benchmarks`, and the claims of learning importable.
-sys.path[:0] = [str(HERE), str(HERE.parents[1]), str(HERE.parent / "shards")]
+# Makes the modules beside the tests, and `benchmarks`, importable.
+sys.path[:0] = [str(HERE), str(HERE.parents[2])]
 
 # jax would take most of the GPU's memory, which the runs of other tests and workers need too.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

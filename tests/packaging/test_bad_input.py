@@ -1,7 +1,7 @@
 """Whatever a user types or writes into a file: a plan, or one clear message; never a traceback.
 
 Nothing is started: every line has --dry-run. HYPOTHESIS_PROFILE=long tries many more. Files of any
-bytes, and the metadata of plugins, are targets of tests/fuzz.
+bytes, and the metadata of plugins, are targets of tests/integration/fuzz.
 """
 
 from __future__ import annotations

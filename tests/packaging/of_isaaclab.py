@@ -1,6 +1,6 @@
 """What Isaac Lab's wheels say, for tests of the pages: names of tasks, and flags of its commands.
 
-python tests/docs/of_isaaclab.py      downloads the wheels, and writes the file beside this one
+python tests/packaging/of_isaaclab.py      downloads the wheels, and writes the file beside this one
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "corpus"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "integration" / "corpus"))
 import wheel
 
 __all__ = ["FILE", "VERSIONS", "read"]

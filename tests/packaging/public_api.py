@@ -1,6 +1,6 @@
 """The public API: names, arguments, fields.
 
-    python tests/installed/public_api.py
+    python tests/packaging/public_api.py
 
 writes them to `public_api.txt`, so that who reads a change sees what it does to plugins.
 """

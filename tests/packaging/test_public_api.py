@@ -8,7 +8,7 @@ from public_api import FILE, current, written
 
 def test_the_file_has_the_public_api():
     changed = set(written(current()).splitlines()) ^ set(FILE.read_text().splitlines())
-    assert not changed, "run `python tests/installed/public_api.py` (docs/stability.md)"
+    assert not changed, "run `python tests/packaging/public_api.py` (docs/stability.md)"
 
 
 @pytest.mark.parametrize(

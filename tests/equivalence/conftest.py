@@ -1,12 +1,8 @@
 from __future__ import annotations
 
-import sys
 import tempfile
-from pathlib import Path
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
 
 @pytest.fixture(autouse=True)

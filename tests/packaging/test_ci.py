@@ -69,7 +69,7 @@ def run(tmp_path):
 
     def run_tests(*options, **variables):
         command = [sys.executable, "-m", "pytest", "-p", "conftest", "-p", "no:cacheprovider"]
-        # `tests/core`, of pythonpath, has a conftest of its own.
+        # `tests/unit`, of pythonpath, has a conftest of its own.
         command += ["-o", "pythonpath=", "-vv", "--rootdir", str(tmp_path)]
         command += ["-c", "pyproject.toml", *options, str(tmp_path)]
         done = subprocess.run(

@@ -99,7 +99,7 @@ def test_two_runs_of_jax_share_a_gpus_memory(jax, task, tmp_path):
 
 MJLAB = ("--task", "Mjlab-Cartpole-Balance")
 ISAACLAB = ("--task", "Isaac-Cartpole-Direct", "--headless")
-ASSETS = Path(__file__).parents[2] / "src/plugins/suites/rltrain-isaaclab/tests/assets"
+ASSETS = Path(__file__).parents[3] / "src/plugins/suites/rltrain-isaaclab/tests/assets"
 SIMULATORS = {
     "mjlab, drawing disabled": ("mjlab", MJLAB, {"MUJOCO_GL": "disabled"}),
     "mjlab, drawing by EGL": ("mjlab", MJLAB, {"MUJOCO_GL": "egl"}),

@@ -36,15 +36,14 @@ def test_the_tests_of_the_core_import_nothing_that_it_does_not_depend_on():
     named = project["project"]["dependencies"] + project["dependency-groups"]["core-tests"]
     allowed = {re.match(r"[\w-]+", each)[0].replace("-", "_") for each in named}
     allowed |= {"rltrain", "yaml", *sys.stdlib_module_names}  # PyYAML's name is yaml.
-    folders = (ROOT / "tests" / name for name in ("core", "files", "ranks"))
-    files = [path for folder in folders for path in folder.rglob("*.py")]
+    files = [*(ROOT / "tests" / "unit").rglob("*.py")]
     allowed |= {path.stem for path in files}
     for path in files:
         for node in ast.walk(ast.parse(path.read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module] if isinstance(node, ast.ImportFrom) and not node.level else []
             others = {name.partition(".")[0] for name in names} - allowed
-            assert not others, f"{path.name} imports {others}: move it to tests/installed"
+            assert not others, f"{path.name} imports {others}: move it to tests/packaging"
             assert getattr(node, "attr", None) != "importorskip", path.name
 
 

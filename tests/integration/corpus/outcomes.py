@@ -22,7 +22,7 @@ from rltrain.files.yaml import load_yaml
 from rltrain.testing import FakeWorld, differing
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
-STANDIN = Path(__file__).parents[2] / "src/plugins/suites/rltrain-isaaclab/tests/standin"
+STANDIN = Path(__file__).parents[3] / "src/plugins/suites/rltrain-isaaclab/tests/standin"
 WORKS = "works"
 NUM_ENVS = {"rl_games": 4, "rsl_rl": 32, "skrl": 4}
 """Environments a rank, of two or more of which recurrent policies of rsl_rl make a mini-batch.

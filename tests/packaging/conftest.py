@@ -1,14 +1,9 @@
-"""Tests of the core with the plugins of this repository; those in tests/core need none."""
+"""Tests of the core with the plugins of this repository; those in tests/unit need none."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
 from made_up_plugins import hidden_variables, plain_environment, site, stub
-
-sys.path.insert(0, str(Path(__file__).parent))  # Makes the modules beside the tests importable.
 
 __all__ = ["hidden_variables", "plain_environment", "site", "stub"]
 

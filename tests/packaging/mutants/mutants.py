@@ -1,7 +1,7 @@
 """Plants one-line faults in the sources, one at a time, and lists those that no fast test finds.
 
-    python tests/mutants/mutants.py --number 200 --seed 7
-    python tests/mutants/mutants.py --number 12 --of src/core/rltrain --tests tests/core
+    python tests/packaging/mutants/mutants.py --number 200 --seed 7
+    python tests/packaging/mutants/mutants.py --number 12 --of src/core/rltrain --tests tests/unit
 
 It takes the last commit. Faults are drawn from all places by the seed. First every test runs once,
 to find out which lines each of them runs; then, for each fault, the tests that run its line. What
@@ -28,7 +28,7 @@ from typing import NamedTuple
 from changes import Change, changes
 from coverage import CoverageData
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 PATIENCE = 240
 """Seconds for the tests of a fault. One that takes longer is found: something waits for ever."""

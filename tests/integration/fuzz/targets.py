@@ -42,7 +42,6 @@ from rltrain_report.runs import read_runs
 from rltrain_skrl.run.checkpoints import parts
 from rltrain_torch.checkpoints import top_level_keys
 
-ROOT = Path(__file__).parents[1]
 """Of the tests."""
 
 

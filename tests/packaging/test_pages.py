@@ -29,8 +29,8 @@ PAGES += sorted(DOCS.rglob("*.md"))
 # What a script prints
 
 PRINTED = {
-    "support": "tests/shards/support_table.py",
-    "policies": "tests/policies/policies_table.py",
+    "support": "tests/equivalence/support_table.py",
+    "policies": "tests/equivalence/policies_table.py",
 }
 TABLES = {"scaling": "benchmarks/scaling_on_paper.py"}
 
