@@ -1,29 +1,13 @@
-"""What rltrain answers to mistakes: `messages` has each line that is typed and the whole answer.
-
-A changed answer shows as one difference to read. Where it is meant, take over what the test wrote.
-"""
+"""What rltrain answers to lines of other programs that it refuses, and to slips in them."""
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
-
-WRITTEN = Path(__file__).parent / "messages"
-SAID = Path("build") / "messages"
+from helpers import check_answers
 
 
-@pytest.mark.parametrize("file", sorted(WRITTEN.iterdir()), ids=lambda file: file.stem)
-def test_mistakes_are_answered_as_written(typed, file):
-    def answer(block: re.Match[str]) -> str:
-        status, printed = typed(block[1])
-        assert status == 2, printed
-        return f"$ {block[1]}\n{printed}"
-
-    written = file.read_text()
-    said = re.sub(r"^\$ (.+)\n(?:.+\n)*", answer, written, flags=re.MULTILINE)
-    if said != written:
-        SAID.mkdir(parents=True, exist_ok=True)
-        (SAID / file.name).write_text(said)
-    assert said == written, f"If these are better: cp {SAID / file.name} {file}"
+@pytest.mark.parametrize("program", ["isaaclab", "mjlab"])
+def test_mistakes_are_answered_as_written(typed, program):
+    check_answers(Path(__file__).with_name(f"answers-{program}.txt"), typed)

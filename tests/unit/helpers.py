@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -111,6 +112,26 @@ def refusal(call: Callable[..., Any], *given: Any, **named: Any) -> str:
     with pytest.raises(UsageError) as caught:
         call(*given, **named)
     return str(caught.value)
+
+
+def check_answers(file: Path, answer: Callable[[str], tuple[int, str]]) -> None:
+    """Check what is said to mistakes: a file has each line that is typed, and the whole answer.
+
+    A changed answer shows as one difference to read. Where it is meant, what is said now is taken.
+    """
+
+    def said_to(block: re.Match[str]) -> str:
+        status, said = answer(block[1])
+        assert status == 2, said
+        said = re.sub(" Not ready: .*", "", said)  # What is installed differs.
+        return f"$ {block[1]}\n{said}"
+
+    written = file.read_text()
+    now = re.sub(r"^\$ (.+)\n(?:.+\n)*", said_to, written, flags=re.MULTILINE)
+    if now != written:
+        (build := file.parents[2] / "build").mkdir(exist_ok=True)
+        (build / file.name).write_text(now)
+    assert now == written, f"If these answers are better: cp build/{file.name} {file}"
 
 
 def run_ranks(world_size: int, work: Callable[[Any], Any]) -> list[Any]:

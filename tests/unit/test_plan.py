@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
+import shlex
+from pathlib import Path
 
 import pytest
 import yaml
-from helpers import refusal
+from helpers import check_answers, refusal
 from made_up_runs import made_state
 
 from rltrain.errors import UsageError
@@ -53,96 +56,39 @@ def two_gpus(monkeypatch):
     monkeypatch.setenv("STUB_GPUS", "2")
 
 
-REFUSED = [
-    # Where no GPU is visible.
-    (0, {"backend": "stub_gpu"}, "--backend stub_gpu: needs a GPU, and no GPU is visible"),
-    (0, {"device": "cuda"}, "--device cuda: needs a GPU, and no GPU is visible"),
-    (0, {"gpu_ids": 0}, "--gpu-ids 0: there is no GPU 0: no GPU is visible"),
-    (0, {"gpu_ids": "all"}, "--gpu-ids all: no GPU is visible"),
-    (0, {"gpu_ids": [0, 1]}, "--gpu-ids 0 1: there is no GPU 0"),
-    (0, {"device": "tpu"}, "No backend: does not run numpy on tpu. Installed: "),
-    (0, {"backend": "stub", "device": "cuda"}, "--backend stub: does not run numpy on cuda"),
-    (0, {**DISTRIBUTED, "nproc_per_node": "gpu"}, "--nproc-per-node gpu: the run is on"),
-    (0, {**SHARING, **RANKS}, "--device cuda: needs a GPU, and no GPU is visible"),
-    (0, {**SHARING, **RANKS}, "On the CPU: --device cpu."),
-    (2, {"device": "cuda:2"}, "--device cuda:2: 2 are visible, from 0."),
-    (2, {"device": "cuda:x"}, "--device cuda:x"),
-    (2, {"gpu_ids": [1, 2]}, "there is no GPU 2: 2 GPUs are visible"),
-    (2, {**RANKS, "nproc_per_node": 3}, "--nproc-per-node 3: only 2 GPU"),
-    (2, {**RANKS, "nproc_per_node": 3}, "To debug ranks that share GPUs: --backend stub_gpu or"),
-    (2, {**RANKS, "gpu_ids": 1}, "only 1 GPU"),
-    (2, {"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed"),
-    (2, {**DISTRIBUTED, "device": "cuda:1"}, "--device cuda:1"),
-    *(
-        (2, {**DISTRIBUTED, **cpu, "gpu_ids": gpu}, "--gpu-ids: the run is on the CPU")
-        for cpu in ({"device": "cpu"}, {"backend": "stub"})
-        for gpu in ([0, 1], "all")
-    ),
-    # What a launcher of nodes cannot start.
-    (0, SCHEDULED, "--launcher scheduler: say how many ranks each node has: --nproc-per-node"),
-    (0, {**SCHEDULED, "nproc_per_node": "gpu"}, "say how many ranks each node has"),
-    (
-        *(0, {**SCHEDULED, "nproc_per_node": 2, "node_rank": 1}),
-        "--node-rank 1: the launcher scheduler does not",
-    ),
-    (
-        *(0, {**SCHEDULED, "nproc_per_node": 2, "gpu_ids": "all"}),
-        "--gpu-ids: the launcher scheduler starts",
-    ),
-    (
-        *(0, {**SCHEDULED, "nproc_per_node": 2, "device": "cuda:1"}),
-        "--device cuda:1: each rank of a distributed",
-    ),
-    # Several ranks.
-    (0, {"nproc_per_node": 2}, "--nproc-per-node 2: add --distributed."),
-    (0, {"nnodes": 2}, "--nnodes 2: add --distributed."),
-    (0, {**DISTRIBUTED, "node_rank": 1}, "--node-rank 1: must be below --nnodes 1."),
-    *(
-        (0, {**DISTRIBUTED, "nnodes": value}, f"--nnodes {value}: must be")
-        for value in ("1:4", "1:", 0, "many")
-    ),
-    (0, {"max_restarts": 1}, "--max-restarts: no ranks are started here. Add --distributed."),
-    (0, {"num_envs": 4, "total_envs": 6}, "Give one of the two"),
-    *(
-        (0, {"backend": "stub", **options}, "agent.learn.batch 4: does not divide a rank's batch")
-        for options in ({"num_envs": 13}, {**RANKS, "total_envs": 26})
-    ),
-    (
-        *(0, {"scale_minibatches": True, "agent": {"+learn.batch": None}}),
-        "--scale-minibatches: with these options stub does not divide rollouts into",
-    ),
-    (
-        *(0, {"seed": 3, "agent": {"learn.base_seed": 7}}),
-        "--seed 3 and agent.learn.base_seed=7 are the same option of stub. Give one of the two.",
-    ),
-    (0, {"agent": {"learn.envs": 0}}, "--num-envs 0: must be at least 1"),
-    (0, {"on_nonfinite": "ignore"}, "stop or skip"),
-    (0, {"no_plugins": "stub"}, "its plugin rltrain-stub 1.0 is blocked"),
-    # Names.
-    (0, {"library": "stubb"}, "Unknown library 'stubb'. Did you mean 'stub'?"),
-    (0, {"task": "stub-v0"}, "Unknown task 'stub-v0'. Did you mean 'Stub-v0'?"),
-    (0, {"suite": "stub"}, "Unknown suite 'stub'. Did you mean 'stubs'?"),
-    (0, {"algorithm": "ppp"}, "--algorithm ppp: stub is offered with ppo, sac. Did you mean 'pp"),
-    (0, {"framework": "numpi"}, "--framework numpi: stub runs on numpy only. Did you mean 'num"),
-    (0, {"backend": "stup"}, "Unknown backend 'stup'. Did you mean 'stub"),
-    (0, {"writers": ["note"]}, "Unknown writer 'note'. Did you mean 'notes'?"),
-    (0, {"observers": "watch"}, "Unknown observer 'watch'. Did you mean 'watcher'?"),
-    (0, {"grad_sync": "plan"}, "Unknown gradient sync 'plan'. Did you mean 'plain'?"),
-    (
-        *(0, {**DISTRIBUTED, "launcher": "stub_launch"}),
-        "Unknown launcher 'stub_launch'. Did you mean 'stub_launcher'?",
-    ),
-    (0, {"agent": {"learn.rat": 1}}, "Did you mean 'agent.learn.rate'?"),
-    (0, {"env": {"gravy": 1}}, "Did you mean 'gravity'?"),
-    (0, {"num_env": 1}, "Did you mean 'num_envs'?"),
-    *((0, {"run_name": n}, f"--run-name {n}: is part of a folder's") for n in ("a/b", "..", ".")),
-]
+STUBS = {
+    "--library": "stub",
+    "--task": "Stub-v0",
+    "--framework": "numpy",
+    "--grad-sync": "plain",
+    "--writer": "notes",
+}
 
 
-@pytest.mark.parametrize(("gpus", "options", "message"), REFUSED)
-def test_what_cannot_be_is_refused_and_named(refused, monkeypatch, gpus, options, message):
-    monkeypatch.setenv("STUB_GPUS", str(gpus))
-    assert message in refused(**{"backend": None, **options})
+def test_mistakes_are_answered_as_written(cli, monkeypatch):
+    """Each line is typed with the options of STUBS that it does not have, and --dry-run."""
+
+    def answer(line: str) -> tuple[int, str]:
+        variable, words = re.fullmatch(r"(?:STUB_GPUS=(\d) )?rltrain (.+)", line).groups()
+        monkeypatch.setenv("STUB_GPUS", variable or "0")
+        given = [word for pair in STUBS.items() if pair[0] not in line for word in pair]
+        status, _, err = cli(*given, *shlex.split(words), "--dry-run")
+        return status, err
+
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-stub")
+    check_answers(Path(__file__).with_name("answers.txt"), answer)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"task": "stub-v0"}, "Unknown task 'stub-v0'. Did you mean 'Stub-v0'?"),
+        ({"suite": "stub"}, "Unknown suite 'stub'. Did you mean 'stubs'?"),
+        ({"num_env": 1}, "Did you mean 'num_envs'?"),
+    ],
+)
+def test_what_is_spelled_wrong_is_named_with_what_is_like_it(refused, options, message):
+    assert message in refused(**options)
 
 
 @pytest.mark.parametrize(
@@ -552,10 +498,7 @@ def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_pa
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        *(
-            (name, "ends of lines and other control")
-            for name in ("a\nb", "a\x1b[2Jb", "a\u202eb", "\t")
-        ),
+        *((name, "and control characters") for name in ("a\nb", "a\x1b[2Jb", "a\u202eb", "\t")),
         *((name, "room for 232 bytes") for name in ("x" * 233, "x" * 300, "é" * 117, "🤖" * 59)),
         *((name, "begin it with a letter") for name in ("-x", "--library")),
     ],

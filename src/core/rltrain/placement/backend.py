@@ -66,8 +66,8 @@ def _fitting(requested: RunOptions, registry: Registry) -> list[BackendSpec]:
     if not fitting:
         wanted = f"{requested.framework}" + (f" on {kind}" if kind else "")
         have = "; ".join(f"{spec.name}: {spec.supports()}" for spec in registry.all(BackendSpec))
-        what = f"--backend {requested.backend}" if requested.backend else "No backend"
-        raise UsageError(f"{what}: does not run {wanted}. Installed: {have}.")
+        named = requested.backend and f"--backend {requested.backend}: does not run"
+        raise UsageError(f"{named or 'No backend runs'} {wanted}. Installed: {have}.")
     # Installing another must not change what a command does.
     fitting = [spec for spec in fitting if spec.is_default] or fitting
     for device in {spec.device for spec in fitting}:

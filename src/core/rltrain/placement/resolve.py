@@ -224,5 +224,5 @@ def _one_device(requested: RunOptions, kind: str, gpus: tuple[int, ...], visible
     if not index:
         return f"{kind}:{gpus[0]}"
     if not index.isdigit() or int(index) >= visible:
-        raise UsageError(f"--device {requested.device}: {visible} are visible, from 0.")
+        raise UsageError(f"--device {requested.device}: give {kind}:0 to {kind}:{visible - 1}.")
     return f"{kind}:{int(index)}"

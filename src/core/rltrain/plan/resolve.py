@@ -247,7 +247,7 @@ def _envs_per_rank(options: RunOptions, task: TaskInfo, ranks: int) -> int:
         )
     if options.num_envs not in (None, share):
         raise UsageError(
-            f"--num-envs {options.num_envs} and --total-envs {options.total_envs}: {ranks} ranks "
+            f"--num-envs {options.num_envs} and --total-envs {options.total_envs}: {ranks} rank(s) "
             f"would have {share} environments each. Give one of the two."
         )
     return share

@@ -149,7 +149,7 @@ class LibraryConformance(TrainingRules):
             policy.reset()
             seed()
             found = []
-            for step in steps:
+            for step in self._ranks()[0].first_steps:
                 actions = policy.act(self._as_returned(step.observations), deterministic=False)
                 found.append(to_numpy(actions))
                 policy.reset(array(self.framework, step.done, "bool"))
@@ -185,7 +185,6 @@ class LibraryConformance(TrainingRules):
     @after("test_every_rank_resumes_from_a_checkpoint")
     def test_a_policys_module_chooses_the_same(self) -> None:
         """A policy's module chooses what the policy chooses, within 1e-5."""
-        steps = self._ranks()[0].first_steps
 
         def act(policy: Policy, seed: Callable[[], None]) -> list[tuple[Any, Any]] | str:
             try:
@@ -195,7 +194,7 @@ class LibraryConformance(TrainingRules):
             infos = module.states.values()
             states: list[Any] = [np.zeros((self.num_envs, *info.shape)) for info in infos]
             found = []
-            for step in steps:
+            for step in self._ranks()[0].first_steps:
                 chosen = to_numpy(policy.act(self._as_returned(step.observations)))
                 exported, *states = self._call(module, step.observations, states)
                 found.append((chosen, exported))
@@ -208,8 +207,7 @@ class LibraryConformance(TrainingRules):
             skip(f"module() is refused: {found}")
         for chosen, exported in found:
             assert chosen.shape == exported.shape, (
-                f"policy.act returns actions of shape {list(chosen.shape)}, its module of shape "
-                f"{list(exported.shape)}."
+                f"policy.act returns actions of shape {chosen.shape}, its module {exported.shape}."
             )
             assert np.allclose(chosen, exported, rtol=1e-5, atol=1e-5), (
                 f"policy.act has chosen {chosen[:2]}, and its module {exported[:2]}: the module "
@@ -245,13 +243,9 @@ class LibraryConformance(TrainingRules):
         made = {name: array(self.framework, x, str(x.dtype)) for name, x in observations.items()}
         return made.get("", made)
 
-    def _call(
-        self, module: PolicyModule, observations: Arrays, states: list[Any]
-    ) -> tuple[Any, ...]:
-        infos = [*module.inputs.items(), *module.states.items()]
-        groups = [observations.get(group, observations.get("")) for group in module.inputs]
-        arrays = [
-            array(self.framework, given, info.dtype)
-            for given, (_, info) in zip([*groups, *states], infos, strict=True)
-        ]
+    def _call(self, module: PolicyModule, seen: Arrays, states: list[Any]) -> tuple[Any, ...]:
+        infos = [*module.inputs.values(), *module.states.values()]
+        groups = [seen.get(group, seen.get("")) for group in module.inputs]
+        given = zip([*groups, *states], infos, strict=True)
+        arrays = [array(self.framework, each, info.dtype) for each, info in given]
         return tuple(map(to_numpy, module.function(*arrays)))
