@@ -27,8 +27,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from alone import LIBRARIES, TASK, train
-
 from ranks import on_mpi_ranks, on_ranks
+
 from rltrain import hookimpl
 from rltrain.errors import DivergenceError
 from rltrain.ranks.machine import bind_cores, keep_freed_memory

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ranks import on_mpi_ranks, on_ranks
+
 from rltrain.ranks.machine import bind_cores, keep_freed_memory
 from rltrain.types import World
 
