@@ -90,9 +90,6 @@ pins-oldest := numpy==1.26.* jax==0.6.*
 pins-torch-2.9 := torch==2.9.*
 pins-torch-2.11 := torch==2.11.*
 TOOLS := allpairspy>=2.5 hypothesis>=6.170 pytest-timeout>=2.3 pytest-xdist>=3.8
-# The test results of each set, for the table at the end.
-FOUND := build/versions
-REPORT = --junitxml=$(FOUND)/$(1).xml
 # What happens to the other ranks when one fails depends on jax, and differs between its versions.
 JAX_FAILS := $(call plugin,jax)/tests/test_jax_failures.py
 ON_ISAACLAB := -m pytest $(call plugin,isaaclab)/tests/test_isaaclab_ranks.py
@@ -102,7 +99,7 @@ FAST := -m "not slow"
 WHOLE := env -u RLTRAIN_TEST_TURN
 # Real ranks of each library by each launcher; every version set runs them.
 RANKS := tests/integration/test_joining.py::test_parameters_do_not_depend_on_who_starts_the_ranks
-RANKS_OF_JAX := tests/integration/test_jax_skrl.py::test_two_ranks_train_stay_equal_and_resume
+RANKS_OF_JAX := tests/integration/test_jax_joining.py::test_two_ranks_train_stay_equal_and_resume
 # N ranks learn as one, claim by claim: fake ranks in one process, a worker for each core.
 EQUIVALENCE := tests/equivalence
 MINUTES := build/minutes.txt
@@ -140,14 +137,14 @@ test:
 	+$(call STAGES,test-fast test-ranks)
 
 test-fast: $(READY) lint
-	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE) $(call REPORT,tested.fast)
+	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE)
 
 test-ranks: $(READY)
-	$(TIMEOUT) 900 $(BIN)/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2 $(call REPORT,tested.ranks)
+	$(TIMEOUT) 900 $(BIN)/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2
 
 # Where the core is alone, with what it stands on: what the tests need beside it is in the group.
 test-core: .venv-core/.ready
-	$(TIMEOUT) 300 .venv-core/bin/python -m pytest $(CORE_TESTS) $(SIDE_BY_SIDE) $(call REPORT,core.fast)
+	$(TIMEOUT) 300 .venv-core/bin/python -m pytest $(CORE_TESTS) $(SIDE_BY_SIDE)
 
 # Those of one plugin; mjlab's need its version set.
 $(ALONE:%=test-%): test-%: $(READY)
@@ -160,7 +157,6 @@ test-all: $(READY)
 
 test-rest:
 	+$(call STAGES,docs test-core test-mutants test-equivalence test-slow $(SETS:%=test-%))
-	$(BIN)/python tests/integration/version_table.py $(FOUND)
 
 test-equivalence: $(READY)
 	$(TIMEOUT) 2400 $(BIN)/python -m pytest -m slow $(EQUIVALENCE) $(SLOWEST) $(SIDE_BY_SIDE)
@@ -190,37 +186,36 @@ environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
 	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) \
-		$(SIDE_BY_SIDE) $(call REPORT,$*.fast)
-	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2 \
-		$(call REPORT,$*.ranks)
+		$(SIDE_BY_SIDE)
+	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2
 	$(TIMEOUT) 300 $(WHOLE) .venv-$*/bin/python -m pytest $(JAX_FAILS) --numprocesses 2
 
 # Versions of torch between them: its ranks. Their jax, flax and skrl are the newest set's.
 test-torch-2.9 test-torch-2.11: test-%: .venv-%/.ready
 	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(RANKS) \
-		$(BY_FILE) 2 $(call REPORT,$*.ranks)
+		$(BY_FILE) 2
 
 # Isaac Lab's pins, with a stand-in for Isaac Sim; then the upgrade that docs/isaaclab.md names.
 test-isaaclab-2.3: .venv-isaaclab-2.3/.ready
 	$(UV) pip install --python .venv-isaaclab-2.3 -c constraints/isaaclab-2.3.txt rsl-rl-lib
-	$(TIMEOUT) 900 $(WHOLE) .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -n 2 $(call REPORT,isaaclab-2.3.ranks)
+	$(TIMEOUT) 900 $(WHOLE) .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -n 2
 	$(UV) pip install --python .venv-isaaclab-2.3 "rsl-rl-lib>=5.0.1,<6"
-	$(TIMEOUT) 900 $(WHOLE) .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -k rsl_rl $(call REPORT,isaaclab-2.3.upgraded)
+	$(TIMEOUT) 900 $(WHOLE) .venv-isaaclab-2.3/bin/python $(ON_ISAACLAB) -k rsl_rl
 
 # Isaac Lab itself, which needs neither Isaac Sim nor a GPU.
 test-isaaclab-3: .venv-isaaclab-3/.ready
 	$(TIMEOUT) 1200 .venv-isaaclab-3/bin/python -m pytest $(call plugin,isaaclab)/tests/real \
-		$(SLOWEST) $(BY_FILE) 2 $(call REPORT,isaaclab-3.ranks)
+		$(SLOWEST) $(BY_FILE) 2
 
 test-mjlab: .venv-mjlab/.ready
 	$(TIMEOUT) 600 .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) $(call plugin,rsl-rl) \
-		$(FAST) --numprocesses auto --dist loadfile $(call REPORT,mjlab.fast)
+		$(FAST) --numprocesses auto --dist loadfile
 	$(TIMEOUT) 900 $(WHOLE) .venv-mjlab/bin/python -m pytest $(call plugin,mjlab) \
-		tests/integration/test_translation.py tests/equivalence/test_cells.py -m slow -k mjlab --numprocesses 2 --dist load $(call REPORT,mjlab.ranks)
+		tests/integration/test_translation.py tests/equivalence/test_cells.py -m slow -k mjlab --numprocesses 2 --dist load
 
 test-mjlab-1.2: .venv-mjlab-1.2/.ready
 	$(TIMEOUT) 1200 $(WHOLE) .venv-mjlab-1.2/bin/python -m pytest $(call plugin,mjlab)/tests/test_mjlab_lifting.py \
-		$(call plugin,mjlab)/tests/test_mjlab_ranks.py --numprocesses 2 $(call REPORT,mjlab-1.2.ranks)
+		$(call plugin,mjlab)/tests/test_mjlab_ranks.py --numprocesses 2
 
 # Runs with any Python that has torch with CUDA, and installs nothing.
 test-cuda:

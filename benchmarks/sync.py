@@ -5,8 +5,7 @@
 
 The gradients are those of twelve parameters of equal size. "copied" copies them into one buffer
 before the bare all-reduce: the least that gradients cost which lie apart. All ways take turns
-within one run, so that a busy machine slows them alike. Each number is the median of rank 0's
-seconds.
+within one run, so that a busy machine slows them alike. Numbers are rank 0's medians, in seconds.
 """
 
 from __future__ import annotations

@@ -19,7 +19,6 @@ RUN += ["--seed", "3"]
 TORCHRUN = ("torch.distributed.run", "--nproc_per_node", "2", "-m", "rltrain")
 STARTED_BY = {
     "rltrain": (["--nproc-per-node", "2"], ()),
-    "processes": (["--nproc-per-node", "2", "--launcher", "processes"], ()),
     "mpi": (["--nproc-per-node", "2", "--backend", "mpi"], ()),
     # By default, torchrun of older torch takes a port that another run may have.
     "torchrun": ([], ("torch.distributed.run", "--standalone", *TORCHRUN[1:])),
@@ -58,10 +57,7 @@ def check_folder(run, library):
 @pytest.mark.slow(turns=1)
 @pytest.mark.parametrize("launcher", STARTED_BY)
 @pytest.mark.parametrize("library", ["rl_games", "rsl_rl", "skrl"])
-def test_parameters_do_not_depend_on_who_starts_the_ranks(
-    command, library, launcher, record_property
-):
-    record_property("ran", f"{library} by {launcher}")
+def test_parameters_do_not_depend_on_who_starts_the_ranks(command, library, launcher):
     if launcher == "mpi":
         pytest.importorskip("mpi4py")
     arguments, started_by = STARTED_BY[launcher]

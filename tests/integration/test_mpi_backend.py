@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from rltrain.errors import UsageError
@@ -35,20 +36,10 @@ LIMIT = 15
 """Seconds from the fault to the end of the command."""
 
 
-def is_alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
 def all_end(ranks: list[int]) -> bool:
     """mpiexec gives each rank a session of its own."""
-    deadline = time.monotonic() + LIMIT
-    while any(map(is_alive, ranks)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return not any(map(is_alive, ranks))
+    alive = [psutil.Process(pid) for pid in ranks if psutil.pid_exists(pid)]
+    return not psutil.wait_procs(alive, timeout=LIMIT)[1]
 
 
 def test_ranks_of_the_users_own_mpiexec_join(command):

@@ -1,7 +1,4 @@
-"""What a run on one node listens on: nothing that another machine, or another user's file, reaches.
-
-`pytest -s` prints the table of each run.
-"""
+"""A run on one node listens on nothing that another machine, or another user's file, reaches."""
 
 from __future__ import annotations
 
@@ -36,9 +33,6 @@ class Port:
     @property
     def is_local(self) -> bool:
         return self.number == 0 or self.address.startswith("127.") or self.address == "::1"
-
-    def __str__(self) -> str:
-        return f"{self.address}:{self.number}" if self.number else self.address
 
 
 def listening(root: int) -> set[Port]:
@@ -80,7 +74,7 @@ def check(port: Port) -> None:
     ],
     ids=["1 rank", "2 ranks", "jax"],
 )
-def test_a_run_on_one_node_listens_on_this_machine_only(command, capsys, words):
+def test_a_run_on_one_node_listens_on_this_machine_only(command, words):
     if "jax" in words:
         pytest.importorskip("jax")
     process, found = command.start(*words), set()
@@ -94,5 +88,3 @@ def test_a_run_on_one_node_listens_on_this_machine_only(command, capsys, words):
     wait_for(trains, TIMEOUT, process=process)
     process.send_signal(signal.SIGTERM)
     assert command.finish(process).returncode == 75
-    with capsys.disabled():
-        print("\n" + "\n".join(f"  {port!s:44} {port.process}" for port in sorted(found, key=str)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -122,19 +121,6 @@ def test_slow_tests_run_in_turns_on_every_worker_alike(run, ours, tmp_path):
     assert f"{len(shown)} passed" in by_workers
     left_out = [line for line in printed.splitlines() if "slow tests" in line]
     assert left_out == [line for line in by_workers.splitlines() if "slow tests" in line]
-
-
-@pytest.mark.parametrize(
-    ("outcomes", "status"),
-    [("", 0), ("<skipped message='no'/>", 1), ("<failure/>", 1)],
-    ids=["passed", "skipped", "failed"],
-)
-def test_a_version_set_of_which_nothing_ran_fails(tmp_path, monkeypatch, outcomes, status):
-    table = runpy.run_path(str(ROOT / "tests" / "integration" / "version_table.py"))
-    here = dict.fromkeys(("Python", *table["SHOWN"], *table["LIBRARIES"].values()), "1")
-    monkeypatch.setitem(table["main"].__globals__, "versions", lambda name: here)
-    (tmp_path / "newest.ranks.xml").write_text(f"<s><testcase>{outcomes}</testcase></s>")
-    assert table["main"](tmp_path) == status
 
 
 @pytest.mark.slow

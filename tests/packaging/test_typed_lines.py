@@ -6,7 +6,9 @@ docs, known by name; the libraries are the real ones; the number of GPUs is made
 
 from __future__ import annotations
 
+import re
 import shlex
+from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -168,19 +170,6 @@ ISAAC_LAB_3 = [
     ),
 ]
 
-TROUBLESHOOTING = [
-    Line(
-        f"{variable} {TORCHRUN} --nnodes=1 --nproc_per_node=2 -m rltrain --rl_library=rsl_rl "
-        f"{ONE_NODE}",
-        ("joined as rank 0 of 2",),
-    )
-    for variable in (
-        "NCCL_P2P_DISABLE=1",
-        "NCCL_SHM_DISABLE=1",
-        "NCCL_SHM_DISABLE=1 NCCL_IB_DISABLE=1 NCCL_ALGO=Ring",
-    )
-]
-
 BALANCE = "rltrain Mjlab-Cartpole-Balance"
 MJLAB = [
     Line(f"uv run {BALANCE}", ("Mjlab-Cartpole-Balance", "one process, on cuda:0")),
@@ -232,16 +221,6 @@ CLUSTERS = [
         ),
     ),
     Line(
-        f"{PAI_DLC} rltrain Mjlab-Cartpole-Balance --gpu-ids 0 1",
-        ("2 on this node, started by processes; node 1 of 2, as pytorchjob says",),
-    ),
-    Line(
-        f"{PAI_DLC} rltrain --library rsl_rl --task Isaac-Cartpole-v0 --distributed --nnodes "
-        "$WORLD_SIZE --node-rank $RANK --master-addr $MASTER_ADDR --master-port $MASTER_PORT "
-        "--nproc-per-node $NPROC_PER_NODE",
-        ("2 on this node, started by processes; node 1 of 2",),
-    ),
-    Line(
         f"{PAI_DLC} {TORCHRUN} --nnodes $WORLD_SIZE --node_rank $RANK --master_addr $MASTER_ADDR "
         f"--nproc_per_node $NPROC_PER_NODE -m rltrain --library rsl_rl {ONE_NODE}",
         ("joined as rank 2 of 4",),
@@ -251,7 +230,6 @@ CLUSTERS = [
 OF = {
     "Isaac Lab 2.3, multi-GPU and training pages": ISAAC_LAB_2,
     "Isaac Lab 3, multi-GPU page": ISAAC_LAB_3,
-    "Isaac Lab, troubleshooting of NCCL": TROUBLESHOOTING,
     "mjlab, distributed training and README": MJLAB,
     "PAI-DLC": CLUSTERS,
 }
@@ -326,3 +304,60 @@ def test_arguments_that_are_not_mjlabs_stay_unchanged():
         ["--seed", "1"],
         ["env.sim.dt=-0.5"],
     )
+
+
+# The page "Coming from Isaac Lab, mjlab, skrl or torchrun": each line of theirs, with the script
+# replaced as the page says, gives the same plan as ours.
+
+PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text()
+
+
+def pairs(header: str) -> list[tuple[str, str]]:
+    found = re.findall(rf"^\| {header} \|\n\|---\|---\|\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
+    rows = [row for table in found for row in table.splitlines()]
+    return [re.fullmatch(r"\| `([^`]*)` \| `([^`]*)` \|", row).groups() for row in rows]
+
+
+RULES = pairs(r"in place of \| type")
+COMMANDS = pairs(r".* \| rltrain")
+BLOCKS = re.findall(r"^    (.*rltrain.*)$", PAGE, re.MULTILINE)
+
+
+def replaced(line: str) -> str:
+    for script, ours in RULES:
+        line = line.replace(script, ours)
+    return line
+
+
+def plan(printed: str) -> dict[str, str]:
+    """Return the plan's lines by name, with the options, and without who starts the ranks."""
+    table, options = printed[printed.index("library ") :].split("\n\n", 1)
+    rows = dict(line.split(maxsplit=1) for line in table.splitlines())
+    del rows["ranks"]
+    # A rank that was started has them from its launcher; and it is typed in other words.
+    for name in ("GPUs", "set"):
+        rows.pop(name, None)
+    return {**rows, "options of library and task": options.partition("\n\nNothing")[0]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("theirs", "ours"), COMMANDS, ids=[theirs for theirs, _ in COMMANDS])
+def test_their_command_gives_the_plan_of_ours(typed, theirs, ours):
+    assert replaced(theirs) != theirs
+    (status, of_theirs), (also, of_ours) = typed(replaced(theirs)), typed(ours)
+    assert (status, also) == (0, 0), of_theirs + of_ours
+    assert plan(of_theirs) == plan(of_ours)
+    assert ours.startswith("rltrain") or "=" in ours.split()[0]
+
+
+@pytest.mark.parametrize("line", BLOCKS)
+def test_a_command_of_the_page_works(typed, line):
+    status, printed = typed(line)
+    assert status == 0, printed
+
+
+def test_the_page_has_commands_of_all_four():
+    assert len(RULES) == 8
+    assert len(BLOCKS) == 2
+    for word in ("isaaclab train_multigpu", "uv run train", "skrl.utils", "torch.distributed.run"):
+        assert any(word in theirs for theirs, _ in COMMANDS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import socket
@@ -13,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
 import pytest
 
 from rltrain.errors import UsageError
@@ -51,13 +53,10 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 def living(session: int) -> list[int]:
     found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:  # No process, or none anymore.
-            continue
-        if entry.name.isdigit() and int(fields[3]) == session and fields[0] != "Z":
-            found.append(int(entry.name))
+    for each in psutil.process_iter(["status"]):
+        with contextlib.suppress(OSError):  # It has ended.
+            if os.getsid(each.pid) == session and each.info["status"] != psutil.STATUS_ZOMBIE:
+                found.append(each.pid)
     return sorted(found)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import sys
@@ -10,12 +11,13 @@ import types
 import pytest
 
 from rltrain.errors import PluginError, UsageError
-from rltrain.hookspecs import hookimpl
+from rltrain.hookspecs import DeclarationHooks, RunHooks, hookimpl
 from rltrain.plugins import registry as plugins_registry
 from rltrain.plugins.installed import version_of
 from rltrain.plugins.manager import RunPlugins
 from rltrain.plugins.registry import Registry, discover
 from rltrain.specs import (
+    KINDS,
     BackendSpec,
     LauncherSpec,
     LibrarySpec,
@@ -397,3 +399,31 @@ def test_an_import_string_names_an_object_after_a_colon():
     assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec
     with pytest.raises(PluginError, match=r"'a\.b\.C' must be written package\.module:Class"):
         load_object("a.b.C")
+
+
+HOOKS = {
+    name: hook
+    for hooks in (DeclarationHooks, RunHooks)
+    for name, hook in vars(hooks).items()
+    if name.startswith("rltrain_")
+}
+
+
+@pytest.mark.parametrize("name", HOOKS)
+def test_every_hook_is_typed_documented_and_has_an_example(name):
+    signature = inspect.signature(HOOKS[name])
+    text = inspect.getdoc(HOOKS[name])
+    assert signature.return_annotation is not inspect.Signature.empty
+    for parameter in list(signature.parameters.values())[1:]:
+        assert parameter.annotation is not inspect.Parameter.empty
+        assert f"`{parameter.name}`" in text or parameter.name == "session"
+    example = text.partition("Example:")[2]
+    assert f"def {name}(" in example
+    assert "@hookimpl" in example
+
+
+def test_required_hooks_exist():
+    known = set(HOOKS) | {"launch", "add_arguments", "run"}
+    for kind in KINDS.values():
+        assert set(kind.requires) <= known
+        assert kind.requires or kind.kind in ("cluster", "observer")

@@ -25,8 +25,6 @@ from rltrain_doctor.network import network
 from rltrain_doctor.variables import variables
 from rltrain_doctor.versions import facts, remedies, versions
 
-EMPTY = "from rltrain.hookspecs import hookimpl\n"
-
 
 def named(findings, name):
     (found,) = [finding for finding in findings if finding.name == name]

@@ -276,7 +276,7 @@ def test_a_run_is_found_as_isaac_lab_writes_it(run, capsys, words):
 )
 def test_a_mistake_ends_with_status_2(run, capsys, line, says):
     Path("folder.stub").mkdir()
-    assert main(line.format(run=run).split()) == 2
+    assert main([word.format(run=run) for word in line.split()]) == 2
     err = capsys.readouterr().err
     assert says in err
     assert "Traceback" not in err

@@ -62,16 +62,14 @@ def results(tmp_path_factory, request, short):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_two_ranks_learn(name, results, record_property):
+def test_two_ranks_learn(name, results):
     """They must end with the same parameters: `check_interval` compares them."""
-    record_property("ran", f"{RUNS[name][0]} by torchrun, on Isaac Lab")
     folder, printed = results
     assert (folder / name).is_file(), printed[-20_000:]
     assert json.loads((folder / name).read_text()) == {"iterations": 2, "frames": FRAMES}
 
 
-def test_a_command_starts_ranks(rltrain, tmp_path, record_property):
-    record_property("ran", "rl_games by rltrain, on Isaac Lab")
+def test_a_command_starts_ranks(rltrain, tmp_path):
     rltrain(
         *("--library", "rl_games", "--task", DIRECT, "--distributed", "--nproc-per-node", "2"),
         *("--device", "cpu", "--headless", "--num-envs", "8", "--max-iterations", "1"),
@@ -82,8 +80,7 @@ def test_a_command_starts_ranks(rltrain, tmp_path, record_property):
     assert list(tmp_path.rglob("last_*.pth"))
 
 
-def test_ranks_of_jax_learn(rltrain, tmp_path, record_property):
-    record_property("ran", "skrl by processes, with jax on Isaac Lab")
+def test_ranks_of_jax_learn(rltrain, tmp_path):
     rltrain(
         *("--library", "skrl", "--framework", "jax", "--task", MANAGED, "--device", "cpu"),
         *("--distributed", "--nproc-per-node", "2", "--num-envs", "8", "--max-iterations", "2"),

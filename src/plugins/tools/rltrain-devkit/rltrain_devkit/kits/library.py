@@ -149,7 +149,7 @@ class LibraryConformance(TrainingRules):
             policy.reset()
             seed()
             found = []
-            for step in self._ranks()[0].first_steps:
+            for step in steps:
                 actions = policy.act(self._as_returned(step.observations), deterministic=False)
                 found.append(to_numpy(actions))
                 policy.reset(array(self.framework, step.done, "bool"))
