@@ -106,7 +106,7 @@ TABLE = [
     Row("SIGTERM", 75, STOPPED.format("1[34]"), SKRL, kept=13),
     Row("SIGTERM", 75, STOPPED.format("1[34]"), JAX, kept=13),
     Row("killed", 1, r"rank +: 1 .*\n.*exitcode +: 137", by="torchrun"),
-    Row("raise", 1, r"ValueError: planted.*\)\nThis is how rank 1 failed\.\n", by="torchrun"),
+    Row("raise", 1, r"ValueError: planted\nThis is how rank 1 failed\.\n", by="torchrun"),
     Row("NaN", 1, "NaN or infinity in iteration 13: rank 1: rewards", by="torchrun"),
     Row("raise", 1, "ValueError: planted", by="mpiexec"),
     Row("sleep", None, HANGS.format(1, "step"), by="mpiexec"),
@@ -299,5 +299,5 @@ def test_a_command_ends_when_it_is_asked_at_any_moment(command, temporary, train
     assert not re.search("Traceback|Fatal Python error", said), said
     assert nothing_left(temporary)
     if trains and list(command.log_root.glob("*/*/*/metrics.jsonl")):
-        done = [line["iteration"] for line in read_metrics(run.folder).scalars]
+        done = [each.iteration for each in read_metrics(run.folder).scalars]
         assert max(done, default=0) == max(saved(command), default=0), said

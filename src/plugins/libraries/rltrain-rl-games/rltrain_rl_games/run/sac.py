@@ -43,7 +43,7 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
         self.session = session
         super().__init__(base_name, params)
         self.connect()
-        self._clip, self.critic_grad_clip = self.critic_grad_clip, 0.0
+        self._clip, self.critic_grad_clip = max(self.critic_grad_clip, 0.0), 0.0
         self._saves_buffer = bool(params.get("rltrain", {}).get("save_replay_buffer", False))
         self.num_frames_per_epoch *= session.group.world_size
         frames = self.config.get("num_warmup_frames")
@@ -69,10 +69,10 @@ class SacAgent(RunAgent, SacFixes, SACAgent):
         session = self.session
         session.wrap_model(self.model, "model")
         session.wrap_model(self._temperature, "temperature")
-        clip = self._clip if self._clip > 0 else None
-        connect_optimizer(session, self.critic_optimizer, "critic optimizer", clip)
+        connect_optimizer(session, self.critic_optimizer, "critic optimizer", self._clip or None)
         connect_optimizer(session, self.actor_optimizer, "actor optimizer")
-        connect_optimizer(session, self.log_alpha_optimizer, "temperature optimizer")
+        if self.learnable_temperature:
+            connect_optimizer(session, self.log_alpha_optimizer, "temperature optimizer")
         self.run(super().train)
 
     def train_epoch(self) -> Any:
