@@ -88,4 +88,4 @@ def page() -> str:
 
 
 if __name__ == "__main__":
-    print("\n".join(found(sys.argv[1:])) if sys.argv[1:] else page())
+    print(("\n".join(found(sys.argv[1:])) or "None has these words.") if sys.argv[1:] else page())
