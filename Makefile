@@ -43,9 +43,14 @@ KNOWN := $(RESOLVED) mjlab isaaclab-2.3
 SETS := $(KNOWN)
 WRITERS := src/plugins/writers/rltrain-writers
 python-oldest := 3.11
-# EnvPool, of which benchmarks import, needs numpy 2, and MLflow an older importlib-metadata.
-ignored-oldest := --ignore src/plugins/suites/rltrain-envpool --ignore $(WRITERS)/tests/test_mlflow_writer.py \
-	--ignore tests/packaging/test_figures.py
+# Their subject has no versions, or needs what these sets do not install: ruff, uv, MuJoCo.
+ignored-newest := --ignore tests/packaging/test_figures.py --ignore tests/packaging/test_pages.py \
+	--deselect src/plugins/tools/rltrain-devkit/tests/test_new.py::test_written_files_pass_our_own_linter \
+	--deselect src/plugins/tools/rltrain-devkit/tests/test_new.py::test_its_ci_installs_the_oldest_and_the_newest_rltrain_that_it_admits \
+	--deselect src/plugins/suites/rltrain-gymnasium/tests/test_gymnasium_images.py::test_mujoco_tasks_offer_their_scene
+# EnvPool needs numpy 2, and MLflow an older importlib-metadata.
+ignored-oldest := $(ignored-newest) --ignore src/plugins/suites/rltrain-envpool \
+	--ignore $(WRITERS)/tests/test_mlflow_writer.py
 python-torch-2.9 := 3.12
 python-torch-2.11 := 3.12
 python-newest := 3.13
@@ -184,10 +189,9 @@ test-mutants: $(READY)
 
 environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 
-# The oldest and newest versions that each plugin supports: all fast tests, and real ranks. Fast
-# tests may skip what a set lacks: they all run where nothing may be missing.
+# The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
-	$(TIMEOUT) 900 env -u RLTRAIN_TEST_COMPLETE .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) \
+	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) \
 		$(SIDE_BY_SIDE)
 	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2
 	$(TIMEOUT) 300 $(WHOLE) .venv-$*/bin/python -m pytest $(JAX_FAILS) --numprocesses 2

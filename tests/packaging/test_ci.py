@@ -79,7 +79,8 @@ def run(tmp_path):
             text=True,
             timeout=100,
         )
-        return dict(re.findall(r"::(\S+) ([A-Z]+)", done.stdout)), done.stdout
+        found = re.findall(r"::(\S+) ([A-Z]+)", done.stdout)
+        return dict(found), f"{done.stdout}status {done.returncode}"
 
     return run_tests
 
@@ -126,6 +127,8 @@ def test_slow_tests_run_in_turns_on_every_worker_alike(run, ours, tmp_path):
 @pytest.mark.slow
 def test_what_is_missing_fails_where_nothing_may_be(run, tmp_path):
     (tmp_path / "test_skipped.py").write_text(SKIPPED)
+    assert run("-k", "on_the_list")[1].endswith("status 0")
+    assert run("-k", "on_the_list", RLTRAIN_TEST_COMPLETE="1")[1].endswith("status 1")
     (tmp_path / "test_file.py").write_text(SKIPPED_FILE)
     shown, _ = run()
     assert set(shown.values()) == {"SKIPPED"}

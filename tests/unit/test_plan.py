@@ -56,13 +56,8 @@ def two_gpus(monkeypatch):
     monkeypatch.setenv("STUB_GPUS", "2")
 
 
-STUBS = {
-    "--library": "stub",
-    "--task": "Stub-v0",
-    "--framework": "numpy",
-    "--grad-sync": "plain",
-    "--writer": "notes",
-}
+STUBS = {"--library": "stub", "--task": "Stub-v0", "--framework": "numpy"}
+STUBS |= {"--grad-sync": "plain", "--writer": "notes"}
 
 
 def test_mistakes_are_answered_as_written(cli, monkeypatch):

@@ -85,7 +85,7 @@ def check_run_name(name: str | None) -> None:
         return
     given = f"--run-name {one_line(name[:_SHOWN])}: is part of a folder's name"
     if "/" in name or name in (".", "..") or one_line(name) != name:
-        raise UsageError(f"{given}; not '.' or '..', and without '/' and control characters.")
+        raise UsageError(f"{given}; give one without '/' and control characters, not '.' or '..'.")
     if name.startswith("-"):
         raise UsageError(f"{given}; begin it with a letter or a digit: -x is a flag.")
     if len(name.encode()) > LONGEST_NAME:

@@ -15,11 +15,16 @@ pytest.importorskip("mlflow")
 
 from tracker_runs import ENDED, said, saved_files, scalars, started
 
+from rltrain_devkit import WriterConformance
 from rltrain_mlflow.plugin import MlflowOptions
 from rltrain_mlflow.writer import MlflowClient, MlflowTracker, MlflowWriter
 from rltrain_tracking import Refused, Row
 
 pytestmark = pytest.mark.usefixtures("apart")
+
+
+class TestMlflow(WriterConformance):
+    writer = "mlflow"
 
 
 @pytest.fixture

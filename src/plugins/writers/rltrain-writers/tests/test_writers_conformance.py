@@ -6,10 +6,6 @@ import pytest
 
 from rltrain_devkit import WriterConformance
 
-pytest.importorskip("wandb")
-pytest.importorskip("mlflow")
-pytest.importorskip("tensorboard")
-
 
 class TestConsole(WriterConformance):
     writer = "console"
@@ -24,8 +20,3 @@ class TestTensorBoard(WriterConformance):
 class TestWandb(WriterConformance):
     writer = "wandb"
     options = {"mode": "offline"}
-
-
-@pytest.mark.usefixtures("apart")
-class TestMlflow(WriterConformance):
-    writer = "mlflow"
