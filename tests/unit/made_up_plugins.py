@@ -70,16 +70,21 @@ def plain_environment(monkeypatch, tmp_path_factory, hidden_variables):
         monkeypatch.delenv(name)
 
 
-@pytest.fixture
-def site(tmp_path, monkeypatch):
+def _on_path(folder: Path, monkeypatch) -> None:
+    """Have plugins in a folder found here and by processes started from here."""
     from rltrain.storage.manifest import versions
 
     versions.cache_clear()
-    folder = tmp_path / "site"
-    folder.mkdir()
     monkeypatch.syspath_prepend(str(folder))
     paths = [str(folder), str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    folder = tmp_path / "site"
+    folder.mkdir()
+    _on_path(folder, monkeypatch)
     yield Site(folder)
     for module in [name for name in sys.modules if name.startswith("fixture_")]:
         del sys.modules[module]
@@ -87,14 +92,19 @@ def site(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def stub(site, tmp_path, monkeypatch):
+def stub(tmp_path_factory, tmp_path, monkeypatch):
     """The plugin of `stub_plugin`, installed: its module, with an empty list of events.
 
     The working folder is `tmp_path / "work"`, and empty.
     """
     import stub_plugin
 
-    site.install("rltrain-stub", point="stub", module="stub_plugin")
+    # One folder for all tests: the metadata in it is read once.
+    folder = tmp_path_factory.getbasetemp() / "stub"
+    if not folder.exists():
+        folder.mkdir()
+        Site(folder).install("rltrain-stub", point="stub", module="stub_plugin")
+    _on_path(folder, monkeypatch)
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)

@@ -47,12 +47,15 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
+TASK = TaskInfo(
+    "Stub-v0", "continuous", num_envs=2, max_episode_length=4, options={"gravity": 9.8}
+)
+
+
 def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:
     if task == "StubOpen-v0":
         return TaskInfo(task, "discrete", num_envs=2)
-    if task != "Stub-v0":
-        return None
-    return TaskInfo(task, "continuous", num_envs=2, max_episode_length=4, options={"gravity": 9.8})
+    return TASK if task == TASK.name else None
 
 
 def default_agent(task: TaskInfo, algorithm: str) -> dict[str, Any]:

@@ -290,8 +290,7 @@ def test_environments_per_rank(config, options, each):
 def test_first_lengths_are_random_as_the_task_or_the_user_says(
     monkeypatch, plan, stub, of_task, asked, random
 ):
-    described = dataclasses.replace(stub.describe("Stub-v0", {}), random_lengths=of_task)
-    monkeypatch.setattr(stub, "describe", lambda task, env: described)
+    monkeypatch.setattr(stub, "TASK", dataclasses.replace(stub.TASK, random_lengths=of_task))
     made = plan(random_lengths=asked)
     assert made.config.random_lengths is random
     assert ("first episodes of random lengths" in plan_table(made)) is random

@@ -20,6 +20,7 @@ from rltrain.hookspecs import hookimpl
 from rltrain.options import RunOptions
 from rltrain.plan.resolve import make_plan
 from rltrain.plan.table import plan_table
+from rltrain.plugins.installed import declarations
 from rltrain.records import Media, RunEnded
 from rltrain.specs import SuiteSpec
 from rltrain_play.video import recorder
@@ -263,11 +264,9 @@ def test_flags_of_isaac_lab_and_mjlab_choose_the_observer(
 def plan(stub, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(stub_plugin, "SuiteSpec", functools.partial(SuiteSpec, renders=True))
-
-    def make(**options):
-        return make_plan({**stub.OPTIONS, **options}, {})
-
-    return make
+    declarations.cache_clear()
+    yield lambda **options: make_plan({**stub.OPTIONS, **options}, {})
+    declarations.cache_clear()
 
 
 def test_the_resolved_run_renders_for_an_observer_that_asks_for_it(plan):
