@@ -26,10 +26,9 @@ def blocks(page):
 
 def test_the_examples_of_the_testing_guide_pass(tmp_path):
     tests = "\n".join(text for language, text in blocks("testing.md") if language == "python")
-    assert tests.count("def test_") == 9
+    assert tests.count("def test_") == 7
     (tmp_path / "test_guide.py").write_text(tests)
-    # The fixtures are found without `-p` where rltrain-devkit is installed as it is now.
-    words = ["-q", "-p", "no:cacheprovider", "-p", "rltrain_devkit.pytest_plugin", "test_guide.py"]
+    words = ["-q", "-p", "no:cacheprovider", "test_guide.py"]
     run(sys.executable, "-m", "pytest", *words, cwd=tmp_path, timeout=200)
 
 
