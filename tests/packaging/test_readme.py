@@ -131,7 +131,7 @@ def test_the_five_steps_give_a_plugin_that_works(tmp_path):
 def test_python_examples_run(tmp_path):
     shown = [block for page in (README, TRAINING, BY_HAND) for block in blocks("python", page)]
     examples = dict.fromkeys(block for block in shown if not block.startswith("# my_writer"))
-    assert len(examples) == 7
+    assert len(examples) == 5
     for number, example in enumerate(examples):
         script = tmp_path / f"example_{number}.py"
         script.write_text(example)
