@@ -253,7 +253,7 @@ SAC_CLASHES = (
 )
 
 RL_GAMES = (
-    Table(BASE, {**COMMON, **CONTINUOUS}, CLASHES, "with continuous actions"),
-    Table(BASE, {**COMMON, **DISCRETE}, CLASHES, "with discrete actions"),
+    Table(BASE, {**COMMON, **CONTINUOUS}, CLASHES, "(continuous)"),
+    Table(BASE, {**COMMON, **DISCRETE}, CLASHES, "(discrete)"),
     Table(SAC, REPLAYED, SAC_CLASHES),
 )

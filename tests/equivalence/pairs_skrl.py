@@ -214,11 +214,11 @@ CLASHES = (
 )
 
 SKRL = (
-    Table(BASE, {**COMMON, **CLIPPED, **CONTINUOUS}, CLASHES, "with continuous actions"),
-    Table(BASE, {**COMMON, **CLIPPED, **CHOICES}, CLASHES, "with discrete actions"),
+    Table(BASE, {**COMMON, **CLIPPED, **CONTINUOUS}, CLASHES, "(continuous)"),
+    Table(BASE, {**COMMON, **CLIPPED, **CHOICES}, CLASHES, "(discrete)"),
     Table(RPO, {**COMMON, **CLIPPED, **WITH_NOISE}, CLASHES),
-    Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "with continuous actions"),
-    Table(A2C, {**COMMON, **CHOICES}, CLASHES, "with discrete actions"),
+    Table(A2C, {**COMMON, **CONTINUOUS}, CLASHES, "(continuous)"),
+    Table(A2C, {**COMMON, **CHOICES}, CLASHES, "(discrete)"),
     Table(replayed("sac"), {**REPLAYED, **acting(*CRITICS), **ENTROPY}, CLASHES),
     Table(replayed("td3"), {**REPLAYED, **acting(*CRITICS), **NOISES, **SMOOTH}, CLASHES),
     Table(replayed("ddpg"), {**REPLAYED, **acting("critic", "target_critic"), **NOISES}, CLASHES),

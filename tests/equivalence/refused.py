@@ -35,7 +35,10 @@ OF_SKRL = {
     "MAPPO": ONE_AGENT,
     "CEM": "it chooses among the episodes of one rank's rollout",
 }
-IN_CONTINUOUS = "RPO, SAC, TD3 and DDPG act in continuous action spaces"
+WRONG = (
+    "actions of the other kind",
+    "RPO, SAC, TD3 and DDPG act in continuous action spaces, DQN and DDQN in discrete ones",
+)
 
 REFUSED = (
     Refused("rsl_rl", "ppo", "discrete actions", "rsl_rl has no categorical distribution", **CART),
@@ -46,7 +49,7 @@ REFUSED = (
     ),
     Refused(
         *("rsl_rl", "ppo", "a custom algorithm"),
-        "it has none of the class that algorithm.class_name names",
+        "rltrain runs subclasses of rsl_rl's PPO and Distillation",
         {"algorithm.class_name": "my_package.MyPPO"},
     ),
     Refused("rsl_rl", "distillation", "no teacher", "A student learns from a trained teacher"),
@@ -66,7 +69,7 @@ REFUSED = (
     Refused(
         *("rl_games", "ppo"),
         "adaptive learning rate, schedule_type other than legacy and standard",
-        "with any other word, its learning rate never changes",
+        "with any other value, its learning rate never changes",
         {"params.config.schedule_type": "standard_epoch"},
     ),
     Refused(
@@ -89,12 +92,12 @@ REFUSED = (
     ),
     Refused(
         *("rl_games", "sac", "discrete actions"),
-        "the agent options and the task speak of different kinds of actions",
+        "the task's actions are of another kind than the agent's",
         **CART,
     ),
     Refused(
         *("skrl", "ppo", "recurrent"),
-        "supports neither recurrent models nor the agents that train them",
+        "skrl's Runner, whose options this plugin uses, supports neither recurrent models",
         {"agent.class": "PPO_RNN"},
     ),
     Refused(
@@ -106,18 +109,12 @@ REFUSED = (
         Refused("skrl", name.lower(), "any", reason, {"agent.class": name}, base="ppo")
         for name, reason in OF_SKRL.items()
     ),
-    *(
-        Refused("skrl", name, "discrete actions", IN_CONTINUOUS, **CART)
-        for name in ("rpo", "sac", "td3", "ddpg")
-    ),
+    *(Refused("skrl", name, *WRONG, **CART) for name in ("rpo", "sac", "td3", "ddpg")),
     Refused(
         *("skrl", "ppo", "multivariate Gaussian policy with jax"),
         "skrl has this policy for torch only",
         {"models.policy.class": "MultivariateGaussianMixin"},
         framework="jax",
     ),
-    *(
-        Refused("skrl", name, "continuous actions", "DQN and DDQN in discrete ones")
-        for name in ("dqn", "ddqn")
-    ),
+    *(Refused("skrl", name, *WRONG) for name in ("dqn", "ddqn")),
 )

@@ -105,7 +105,7 @@ REFUSALS = (
     Refusal(
         "params.algo.name for other actions",
         lambda config, task: task.action not in ALGORITHMS[_option(config, "algo.name")],
-        "the agent options and the task speak of different kinds of actions.",
+        "the task's actions are of another kind than the agent's.",
         "a2c_continuous or sac for continuous actions, a2c_discrete for discrete ones.",
         "params.algo.name",
     ),
@@ -153,7 +153,7 @@ REFUSALS = (
     Refusal(
         "params.config.schedule_type with lr_schedule adaptive",
         _never_adapts,
-        "rl_games' continuous agent knows legacy and standard; with any other word, its learning "
+        "rl_games' continuous agent knows legacy and standard; with any other value, its learning "
         "rate never changes.",
         "standard, which adapts it once per mini-epoch.",
     ),

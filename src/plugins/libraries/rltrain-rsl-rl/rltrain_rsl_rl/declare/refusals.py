@@ -143,7 +143,7 @@ REFUSALS = (
         "an algorithm of one's own",
         _unknown_algorithm,
         "rltrain runs subclasses of rsl_rl's PPO and Distillation, which check, save and share "
-        "what they learn; it has none of the class that algorithm.class_name names.",
+        "what they learn; algorithm.class_name names another class.",
         "give agent.algorithm.class_name=PPO.",
         "algorithm.class_name",
     ),
