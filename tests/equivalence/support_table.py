@@ -42,7 +42,7 @@ algorithm, each run with two iterations on two ranks:
 
 - **as one rank**: the ranks match one rank in float32, as above.
 - **ranks equal**: to the last bit. One rank is no comparison: mini-batches end within a rollout, or
-  differ in size, or number for the critic; or rounding decides (half precision, rejection sampling).
+  differ in size or (critic) number; or rounding decides (half precision, rejection sampling).
 - **refused**: the pair cannot work: the run ends before ranks start, or once environments are made.
 
 {combined}
