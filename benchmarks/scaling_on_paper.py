@@ -14,15 +14,7 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 
-GPUS = (8, 64, 512)
-
-UPDATE = 0.3
-"""Share of an iteration in which optimizer steps run; the rest is the rollout. A guess, which only
-the column "overlapped" depends on."""
-
-BACKWARD = 2 / 3
-"""Share of an optimizer step that can hide communication: the backward pass costs twice the
-forward pass."""
+GPUS = (8, 64)
 
 
 @dataclass(frozen=True)
@@ -45,10 +37,10 @@ class Network:
 
 @dataclass(frozen=True)
 class Task:
-    """A task of Isaac Lab with its own options, and what Isaac Lab publishes about it.
+    """A task of Isaac Lab with its own options.
 
-    Options: Isaac Lab 2.3.2, `agents/` of each task. Rates: frames per second of one L40, of 4 on
-    a node, and of 4 nodes with 4 each, from "Performance Benchmarks" of Isaac Lab's documentation.
+    Options: Isaac Lab 2.3.2, `agents/` of each task. Rate: frames per second of one L40, from
+    "Performance Benchmarks" of Isaac Lab's documentation.
     """
 
     name: str
@@ -57,12 +49,12 @@ class Task:
     steps: int
     """Optimizer steps of an iteration."""
     parameters: int
-    published: tuple[float, float, float]
+    rate: float
 
     @property
     def seconds(self) -> float:
         """Return the seconds of an iteration on one GPU."""
-        return self.frames / self.published[0]
+        return self.frames / self.rate
 
     def efficiency(self, average: float) -> float:
         """Return the efficiency if each optimizer step also takes `average` seconds."""
@@ -70,15 +62,15 @@ class Task:
 
 
 TASKS = (
-    Task("Cartpole-Direct (rl_games)", 4096 * 32, 8 * 8, 1_283, (260e3, 950e3, 3.5e6)),
-    Task("Cartpole-RGB (rl_games)", 1024 * 64, 32 * 4, 2_731_682, (21e3, 90e3, 260e3)),
-    Task("Velocity-Rough-G1 (rsl_rl)", 4096 * 24, 4 * 5, 651_851, (62e3, 250e3, 960e3)),
-    Task("Repose-Cube-Shadow (rl_games)", 8192 * 16, 4 * 5, 510_525, (120e3, 390e3, 1.8e6)),
+    Task("Cartpole-Direct (rl_games)", 4096 * 32, 8 * 8, 1_283, 260e3),
+    Task("Cartpole-RGB (rl_games)", 1024 * 64, 32 * 4, 2_731_682, 21e3),
+    Task("Velocity-Rough-G1 (rsl_rl)", 4096 * 24, 4 * 5, 651_851, 62e3),
+    Task("Repose-Cube-Shadow (rl_games)", 8192 * 16, 4 * 5, 510_525, 120e3),
 )
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     for where, latency, bandwidth in (("node", 10.0, 20.0), ("between", 20.0, 12.5)):
         parser.add_argument(f"--{where}-latency", type=float, default=latency, metavar="US")
@@ -88,22 +80,18 @@ def main() -> None:
     node = Network(options.node_latency * 1e-6, options.node_bandwidth * 1e9)
     between = Network(options.between_latency * 1e-6, options.between_bandwidth * 1e9)
     print_expected(node, between, options.per_node)
-    print()
-    print_published(node, between)
 
 
 def print_expected(node: Network, between: Network, per_node: int) -> None:
     """Print the efficiency of each way to average gradients."""
-    print("| task | gradients | GPUs | flat | overlapped | 16 bits | hierarchical |")
-    print("|---|---|---|---|---|---|---|")
+    print("| task | gradients | GPUs | flat | 16 bits | hierarchical |")
+    print("|---|---|---|---|---|---|")
     for task in TASKS:
         size = 4 * task.parameters
         for gpus in GPUS:
             flat = (node if gpus <= per_node else between).ring
-            hidden = BACKWARD * UPDATE * task.seconds / task.steps
             averages = (
                 flat(size, gpus),
-                max(0.0, flat(size, gpus) - hidden),
                 flat(size / 2, gpus),
                 hierarchical(node, between, size, gpus, per_node),
             )
@@ -116,24 +104,6 @@ def hierarchical(node: Network, between: Network, size: float, gpus: int, per_no
     inside = min(gpus, per_node)
     part = between.ring(size / inside, gpus // inside) if gpus > inside else 0.0
     return 2 * node.half_ring(size, inside) + part
-
-
-def print_published(node: Network, between: Network) -> None:
-    """Print what the model says of Isaac Lab's own measurements, and what would explain them."""
-    print(
-        "| task | GPUs | published | model, flat | each step lost | of which the model explains |"
-    )
-    print("|---|---|---|---|---|---|")
-    for task in TASKS:
-        for gpus, rate, network in zip((4, 16), task.published[1:], (node, between), strict=True):
-            real = rate / task.published[0] / gpus
-            average = network.ring(4 * task.parameters, gpus)
-            lost = (task.seconds / real - task.seconds) / task.steps
-            explained = f"{average / lost:.0%}" if lost > 0 else "-"
-            print(
-                f"| {task.name} | {gpus} | {real:.0%} | {task.efficiency(average):.1%} | "
-                f"{lost * 1e3:.2f} ms | {explained} |"
-            )
 
 
 if __name__ == "__main__":
