@@ -70,6 +70,7 @@ def test_skrl_has_the_place_of_the_current_run_only(monkeypatch):
     outer = World(rank=3, local_rank=1, world_size=4, device="cpu")
     with bootstrap.configured(outer):
         place = skrl.config.torch
+        assert vars(place).keys() >= vars(stock).keys()
         assert (place.rank, place.local_rank, place.world_size) == (3, 1, 4)
         assert place.is_distributed
         assert str(place.device) == "cpu"

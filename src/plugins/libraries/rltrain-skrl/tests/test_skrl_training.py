@@ -266,6 +266,7 @@ def test_a_checkpoint_loads_in_stock_skrl(algorithm):
     corridor = functools.partial(Corridor, 8, ALGORITHMS.get(algorithm, "continuous"))
     session = train(FakeSession(corridor(), options, max_iterations=2))
     theirs = runner_options(session)
+    assert not theirs["trainer"]["close_environment_at_exit"], "the run closes it"
     theirs["agent"]["experiment"] = {"write_interval": 0, "checkpoint_interval": 0}
     theirs["memory"].pop("save_replay_buffer", None)
     stock = Runner(SkrlEnv(corridor(), "cpu", "episode"), theirs)

@@ -174,10 +174,10 @@ containers: [{volumeMounts: [{name: data, mountPath: /data}]}]
 def test_a_patch_requests_and_a_queue_have_the_form_that_is_published(manifest, kind, tmp_path):
     path = tmp_path / "patch.yaml"
     path.write_text(PATCH)
-    asked = ("--cpus", "8", "--memory", "64Gi", "--queue", "robots", "--patch", str(path))
+    asked = ("--cpus", "8", "--memory", "64Gi", "--queue", "q" * 40, "--patch", str(path))
     written = manifest(kind, GPUS, *RUNS_KEPT, *asked)
     assert errors(written) == []
-    assert written["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "robots"}
+    assert written["metadata"]["labels"] == {"kueue.x-k8s.io/queue-name": "q" * 40}
     last = {path[-1]: value for path, value in walk(written, ()) if path}
     assert last["requests"] == {"cpu": "8", "memory": "64Gi"}
     assert last["limits"] == {"nvidia.com/gpu": 4, "memory": "64Gi"}

@@ -73,6 +73,7 @@ def test_null_replaces_any_value(cfg):
         ({"scene": {"num_envs": 3}}, r"env\.scene\.num_envs: .* Give --num-envs"),
         ({"sim": {"device": "cpu"}}, "Give --device"),
         ({"seed": 1}, "Give --seed"),
+        ({"viz": "rerum"}, r"env\.viz=rerum: must be one or more of kit"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(cfg, given, message):

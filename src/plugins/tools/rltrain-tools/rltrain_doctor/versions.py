@@ -107,6 +107,5 @@ def _plugin(
         return ok(name, ": ".join(filter(None, [version, ", ".join(found)])))
     reason, _, command = record.reason.partition(": pip install ")
     hint = f"pip install {command}" if command else _HINTS[record.status]
-    chosen = library is not None and record.name == library
     text = f"{version} is {record.status}: {reason}"
-    return (problem if chosen else warning)(name, text, hint, status=record.status)
+    return (problem if record.name == library else warning)(name, text, hint, status=record.status)
