@@ -48,10 +48,13 @@ def test_ranks_that_train_are_asked_once(tmp_path, capsys, monkeypatch):
         ),
     ],
 )
-def test_a_request_is_a_vote_and_a_status(tmp_path, number, votes, code):
+def test_a_request_is_a_vote_and_a_status(tmp_path, monkeypatch, number, votes, code):
+    handled = {}
+    monkeypatch.setattr("signal.signal", handled.__setitem__)
     requests = Requests(None, is_root=False)
-    requests.read_from(tmp_path, has_launcher=False)
+    requests.read_from(tmp_path, has_launcher=code == 75)
     requests.start()
+    assert handled == ({signal.SIGINT: signal.SIG_IGN} if code == 75 else {})
     assert requests.votes(1) == (False, False, False)
     assert ask_to_end(tmp_path, number, quiet=True)
     assert requests.votes(2) == votes

@@ -184,6 +184,7 @@ def test_it_acts_as_rsl_rls_own_play(name, runner, make, tmp_path):
     low, high = (torch.as_tensor(x) for x in (trained.case.action.low, trained.case.action.high))
     ended = inside = 0
     module = policy.module()
+    states = [torch.zeros(SIZE, *info.shape) for info in module.states.values()]
     own.reset()
     for _ in range(14):
         seen = copy.deepcopy(suite._observe())
@@ -191,13 +192,14 @@ def test_it_acts_as_rsl_rls_own_play(name, runner, make, tmp_path):
             _, _, dones, _ = env.step(own(env.get_observations()))
         taken = suite.actions[-1]
         assert torch.equal(policy.act(seen), taken)
-        if not module.states:
-            inputs = [seen[x] if isinstance(seen, dict) else seen for x in module.inputs]
-            torch.testing.assert_close(module.function(*inputs)[0], taken, rtol=0, atol=1e-6)
+        inputs = [seen[x] if isinstance(seen, dict) else seen for x in module.inputs]
+        found, *states = module.function(*inputs, *states)
+        torch.testing.assert_close(found, taken, rtol=0, atol=1e-6)
         inside += int(((taken != low) & (taken != high)).sum())
         ended += int(dones.sum())
         own.reset(dones)
         policy.reset(dones.bool())
+        states = [state * ~dones.bool()[:, None, None] for state in states]
     assert ended >= SIZE
     assert inside >= 14, "clamped actions are equal whatever the model outputs"
 
