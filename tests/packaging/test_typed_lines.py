@@ -300,10 +300,8 @@ def test_a_missing_default_library_names_the_installed_ones(typed, monkeypatch):
 def test_arguments_that_are_not_mjlabs_stay_unchanged():
     words = ["--agent-config", "env.x.yaml", "env.x=--1", "--gpu-ids", "0", "--env", "a"]
     assert dialects.translate(words) == words
-    assert train.separate(["--env.sim.dt", "-0.5", "--seed", "1"]) == (
-        ["--seed", "1"],
-        ["env.sim.dt=-0.5"],
-    )
+    assert dialects.translate(["--agent.dims", "6", "4", "x"]) == ["agent.dims=[6,4]", "x"]
+    assert train.separate(["--env.dt", "-.5", "--seed", "1"]) == (["--seed", "1"], ["env.dt=-.5"])
 
 
 # The page "Coming from Isaac Lab, mjlab, skrl or torchrun": each line of theirs, with the script

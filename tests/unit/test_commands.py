@@ -72,6 +72,7 @@ def test_plugins_lists_it_and_the_cores_commands_come_first(cli):
     assert ["command", "greet", "1.0", "greeter", "ready", "greets"] in rows
     assert rows[0][0] == "KIND"
     assert "command greet, from greeter 1.0: greets" in cli("plugins", "greet")[1]
+    assert "  scheduler.cores=1  (int)\n      Of a rank.\n" in cli("plugins", "scheduler")[1]
 
 
 def test_a_name_of_two_plugins_is_refused_where_it_is_used_and_nowhere_else(cli, site):

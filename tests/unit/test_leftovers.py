@@ -53,12 +53,13 @@ def killed(temporary):
     return folder
 
 
-def test_a_folder_is_private_and_removed(temporary):
+def test_a_folder_is_private_and_removed_with_what_was_left_meanwhile(temporary):
     with private_folder() as folder:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
         (folder / "file").touch()
         remove_leftovers()
         assert (folder / "file").exists()
+        (temporary / "rltrain-of-a-killed-rank.private").mkdir()
     assert list(temporary.iterdir()) == []
 
 
