@@ -41,7 +41,7 @@ def existing(tmp_path):
 def test_it_is_used_and_stays(existing):
     placement = Placement(backend="gloo", distributed=True, join_timeout=1)
     group = GlooBackend().rltrain_init_distributed(ALONE, placement)
-    assert group.all_reduce(torch.ones(2)).tolist() == [1, 1]
+    assert group.all_reduce(group.broadcast(torch.ones(2))).tolist() == [1, 1]
     group.close()
     assert dist.is_initialized()
 

@@ -90,6 +90,9 @@ MIXING = {
     "an array": lambda: Net(by_running_mean, mean=np.float32(0), always=False),
     "updated by acting": lambda: Net(by_running_mean, mean=0.0, always=True),
     "used only to act": lambda: Net(of_the_last_training, mean=torch.zeros(WIDTH)),
+    "used only to learn": lambda: Net(
+        lambda net, x: by_running_mean(net, x) if net.training else x, mean=0.0, always=False
+    ),
     "an optimizer of its own": with_optimizer,
     "inside of torch's": lambda: nn.Sequential(Net(lambda net, x: x - x.mean(0)), nn.ReLU()),
 }
