@@ -67,6 +67,7 @@ def test_steps_match_envpool_and_episodes_restart_at_once():
     assert ended > 10
 
 
+@pytest.mark.filterwarnings("error:.*precision lowered")
 def test_an_episode_that_terminates_in_its_last_step_is_terminated():
     env = make(num_envs=1)
     env.reset(seed=0)

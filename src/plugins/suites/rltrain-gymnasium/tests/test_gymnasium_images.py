@@ -169,7 +169,7 @@ class Apart(Counting):
         (Dict(left=IMAGE, right=IMAGE), "observes left, right: .* one must be named `policy`"),
         (Dict(policy=IMAGE, arm=VECTOR), "`policy`, and no image may have this name"),
         (Box(0, 255, (6, 8, 3), np.int32), "int32 of shape .* must be uint8 or float,"),
-        (Box(0.0, 1.0, (3, 48, 64)), "in the order height, width, channels"),
+        (Box(0.0, 1.0, (4, 48, 64)), "in the order height, width, channels"),
         (Box(0, 255, (3, 48, 64), np.uint8), "width, channels.*gymnasium.wrappers.TransformOb"),
         (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 or float, with axes in the order"),
         (Tuple([IMAGE, VECTOR]), "images nested in"),
