@@ -25,6 +25,7 @@ from skrl.utils.model_instantiators.jax import (  # noqa: E402
 
 from rltrain_skrl.run.jax.keys import get_keys, set_keys  # noqa: E402
 from rltrain_skrl.run.jax.runner import extend_model  # noqa: E402
+from rltrain_skrl.run.jax.workarounds import RandomActions  # noqa: E402
 
 NETWORK = [{"name": "net", "input": "OBSERVATIONS", "layers": [8], "activations": "tanh"}]
 SPACE = spaces.Box(-1.0, 1.0, (3,))
@@ -89,3 +90,7 @@ def test_each_part_of_a_rank_draws_numbers_of_its_own():
     set_keys(parts, jax.random.PRNGKey(0))
     (one, _), (other, _) = get_keys(parts)
     assert not np.array_equal(one, other)
+
+
+def test_random_choices_are_all_that_there_are():
+    assert np.unique(RandomActions(spaces.Discrete(3))(64)).tolist() == [0, 1, 2]
