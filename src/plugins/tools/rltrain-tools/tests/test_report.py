@@ -232,6 +232,7 @@ def test_values_with_names_that_are_alike_have_pictures_of_their_own(tmp_path):
     ]
     names = [picture.name for picture in report_page(read_runs(map(str, runs))).pictures()]
     assert {"value-loss-a", "value-loss-a-2", "value-loss-a-3"} < set(names)
+    assert "\n1 other value\n" in text_of(*runs)
 
 
 def test_a_success_rate_is_shown_where_there_is_one(tmp_path):

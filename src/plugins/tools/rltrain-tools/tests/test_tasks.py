@@ -82,11 +82,13 @@ def test_tasks_as_json(cli, site):
     assert "RuntimeError: no display" in raises["reason"]
 
 
-def test_tasks_of_all_suites_are_listed(cli, site, monkeypatch):
+def test_tasks_of_all_suites_are_listed_but_of_one_that_raises(cli, site, monkeypatch):
     site.install("seen-suite", TASKS)
-    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-stub,seen-suite,rltrain-tools")
-    _status, out, _err = cli("tasks")
+    site.install("odd-suite", TASKS.replace("lambda: names", "ord").replace("seen", "odd"))
+    monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-stub,seen-suite,odd-suite,rltrain-tools")
+    _status, out, err = cli("tasks")
     assert {line.split()[0] for line in out.splitlines() if "v0" in line} >= {"seen", "stubs"}
+    assert "The suite 'odd' of odd-suite 1.0 raises TypeError" in err
 
 
 def test_tasks_of_an_unknown_suite_are_refused(cli):
