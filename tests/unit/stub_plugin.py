@@ -47,9 +47,7 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-TASK = TaskInfo(
-    "Stub-v0", "continuous", num_envs=2, max_episode_length=4, options={"gravity": 9.8}
-)
+TASK = TaskInfo("Stub-v0", "continuous", num_envs=2, max_episode_length=4, options={"gravity": 9.8})
 
 
 def describe(task: str, env: Mapping[str, Any]) -> TaskInfo | None:

@@ -7,12 +7,13 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 from helpers import python, wait_for
 
 from rltrain.ranks import hangs
-from rltrain.ranks.hangs import _LONG, _SHORTEST, HangWatch, Patience, bounded
+from rltrain.ranks.hangs import _LONG, _SHORTEST, HangWatch, Patience, bounded, watching
 from rltrain.ranks.pulse import Pulse, pulse_file, pulse_files, read_pulse
 from rltrain.ranks.reports import failure
 from rltrain.ranks.stacks import Frame, Process
@@ -192,6 +193,15 @@ def test_a_node_whose_ranks_all_wait_gives_the_others_time_to_name_theirs(ranks,
     assert "on another node" in hang.message
     hang.write_report(tmp_path)
     assert "It lost a peer" in str(failure(tmp_path, hang.culprits[0], -9))
+
+
+@pytest.mark.parametrize(("other", "nodes"), [("another machine", 2), (None, 1)])
+def test_ranks_of_other_machines_are_neighbors(tmp_path, monkeypatch, other, nodes):
+    watch, counted = SimpleNamespace(period=9.0), []
+    monkeypatch.setattr(hangs, "HangWatch", lambda *_, nodes: counted.append(nodes) or watch)
+    pulse_file(tmp_path, 0).touch()
+    with watching(0, tmp_path, lambda own: [own, *[(other, "x")] * bool(other)], None):
+        assert counted == [nodes]
 
 
 @pytest.mark.slow
