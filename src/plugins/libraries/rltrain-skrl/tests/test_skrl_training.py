@@ -126,8 +126,7 @@ def test_checkpoints_are_saved_at_the_interval_and_at_the_end():
 
 
 @pytest.mark.parametrize(
-    "change",
-    [{"models.policy.network.0.layers": [8]}, {"agent.observation_preprocessor": None}],
+    "change", [{"models.policy.network.0.layers": [8]}, {"agent.observation_preprocessor": None}]
 )
 def test_a_checkpoint_that_does_not_fit_is_refused(change):
     first = train(FakeSession(Corridor(8), small_agent(), max_iterations=1))
