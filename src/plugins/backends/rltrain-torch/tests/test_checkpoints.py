@@ -33,8 +33,7 @@ def saved(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("state", "keys"),
-    [({"model": 1, "epoch": 3}, ["model", "epoch"]), ([1], [])],
+    ("state", "keys"), [({"model": 1, "epoch": 3}, ["model", "epoch"]), ([1], [])]
 )
 def test_keys_are_those_of_the_saved_mapping(saved, state, keys):
     assert top_level_keys(str(saved(state))) == keys

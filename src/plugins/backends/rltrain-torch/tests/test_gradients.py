@@ -203,10 +203,7 @@ def test_what_is_rounded_off_is_sent_later():
 
 
 def test_nan_and_infinity_reach_every_rank_and_leave_nothing_behind():
-    steps = [
-        [[NAN, INF, -INF, INF, 3.4e38, 1.0], [1.0, 1.0, 1.0, -INF, 0.0, 1.0]],
-        [[2.0] * 6] * 2,
-    ]
+    steps = [[[NAN, INF, -INF, INF, 3.4e38, 1.0], [1.0, 1.0, 1.0, -INF, 0.0, 1.0]], [[2.0] * 6] * 2]
     first, second = synced(2, steps)
     assert first.isnan().tolist() == [True, False, False, True, False, False]
     assert first[1:3].tolist() == [INF, -INF]

@@ -409,11 +409,7 @@ def test_successes_count_only_finished_episodes(probe):
             [[-1.0, 0.25], [0.5, 0.5]],
         ),
         (Discrete(2, start=5), torch.tensor([[0], [1]]), [5, 6]),
-        (
-            MultiDiscrete([2, 3], start=[0, 4]),
-            torch.tensor([[1, 2], [0, 0]]),
-            [[1, 6], [0, 4]],
-        ),
+        (MultiDiscrete([2, 3], start=[0, 4]), torch.tensor([[1, 2], [0, 0]]), [[1, 6], [0, 4]]),
     ],
 )
 def test_actions_are_those_of_the_tasks_own_space(probe, space, actions, taken):

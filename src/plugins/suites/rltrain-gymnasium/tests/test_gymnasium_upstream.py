@@ -11,13 +11,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from rltrain_gymnasium.upstream import AnyInfoVectorEnv
 
 SOME, MORE, NONE = np.arange(2.0), np.arange(3.0), np.zeros((0, 3))
-INFOS = [
-    [SOME, MORE],
-    [NONE, SOME],
-    [1.0, "far"],
-    [1, 2**80],
-    [SOME, {"at": 1.0}],
-]
+INFOS = [[SOME, MORE], [NONE, SOME], [1.0, "far"], [1, 2**80], [SOME, {"at": 1.0}]]
 KNOWN = [[SOME, SOME + 1], [1.0, 2.0], [True, False], ["a", "b"], [{"at": 1.0}, {"at": 2.0}]]
 
 

@@ -151,12 +151,7 @@ WRONG = {
         ("draws", "return policy.mean if", f"return {DRAWN} if", "after reset(), the policy has"),
     ],
     "a_policys_module_chooses_the_same": [
-        (
-            "no normalizer",
-            "(self.model.normal(observations))",
-            "(observations)",
-            "the module holds",
-        ),
+        ("bare", "(self.model.normal(observations))", "(observations)", "the module holds"),
     ],
     "one_process_trains_alone": [("group", POOL, f"{ALONE}; {POOL}", "process group")],
 }

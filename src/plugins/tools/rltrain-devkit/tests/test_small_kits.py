@@ -52,9 +52,7 @@ WRONG = {
     "writer strange_numbers_are_taken": [
         ("no NaN", "json.dumps(line)", "json.dumps(line, allow_nan=False)"),
     ],
-    "writer a_run_that_never_began_is_taken": [
-        ("begins", "if self._path is None:", "if False:"),
-    ],
+    "writer a_run_that_never_began_is_taken": [("begins", "if self._path is None:", "if False:")],
     "writer files_are_below_the_run_folder": [
         ("where it is", "Path(record.run_dir, self._file)", "Path(self._file)"),
     ],

@@ -149,20 +149,10 @@ WRONG = {
     "ranks_differ": [("one seed", SEED, SEED.replace("seed)", "7)"), "of rank 1 are the same")],
     "environments_differ": [("alike", SAMPLE, REPEATED, "environments 0 and 1 are the same")],
     "episode_length_buf": [
-        (
-            "from one",
-            "torch.zeros(self.num_envs, dtype",
-            "torch.ones(self.num_envs, dtype",
-            "[1 1 ",
-        ),
+        ("from 1", "torch.zeros(self.num_envs, dtype", "torch.ones(self.num_envs, dtype", "[1 1 "),
     ],
     "state_can_be_set": [
-        (
-            "no generator",
-            "self._generator.set_state(generator)",
-            "pass",
-            "after set_state, counted",
-        ),
+        ("generator", "self._generator.set_state(generator)", "pass", "after set_state, counted"),
     ],
     "curricula_can_be_set": [
         ("begun anew", BEGIN, f"self.stage = 0; {BEGIN}", "stage is 0; it was "),
