@@ -81,6 +81,13 @@ def test_values_that_do_not_fit_are_refused(cfg, given, message):
         options.change(cfg, given, TASK)
 
 
+def test_a_preset_may_be_chosen_for_one_part(monkeypatch):
+    monkeypatch.setattr(compat, "preset_paths", lambda task: {"sim.physics": ["newton"]})
+    given = {"presets": ["a", "b"], "sim": {"physics": "newton", "dt": 1}}
+    wanted = {"sim": {"dt": 1}}, ["presets=a,b", "env.sim.physics=newton"]
+    assert options.without_presets(given, TASK) == wanted
+
+
 @dataclasses.dataclass
 class Pushes:
     strength: float = 1.0

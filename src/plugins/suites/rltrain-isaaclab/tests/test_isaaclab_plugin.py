@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
+from unittest.mock import patch
 
 import pytest
 from helpers import python
@@ -16,16 +16,10 @@ from rltrain_isaaclab.plugin import describe, knows, tasks, tuned
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch):
+def asked():
     """Record the processes that are started to describe tasks."""
-    calls, run = [], subprocess.run
-
-    def counted(command, **options):
-        calls.append(command)
-        return run(command, **options)
-
-    monkeypatch.setattr(asking.subprocess, "run", counted)
-    return calls
+    with patch.object(asking.subprocess, "run", wraps=asking.subprocess.run) as run:
+        yield run.call_args_list
 
 
 def test_a_task_is_described_only_once(asked):
@@ -44,10 +38,11 @@ def test_a_task_is_described_only_once(asked):
     assert len(asked) == 1
 
 
-@pytest.mark.slow
-def test_several_agents_are_one_where_isaac_lab_makes_one_of_them():
+def test_several_agents_are_one_where_isaac_lab_makes_one_of_them(monkeypatch):
+    monkeypatch.setattr(asking, "_ask_elsewhere", asking._ask_here)
     info = describe("Isaac-Cart-Double-Pendulum-Direct-v0", {})
     assert (info.action, info.actions, info.observations) == ("continuous", (2,), None)
+    assert info.agents == {}
     with pytest.raises(UsageError, match=r"has several agents.* only where actions are vectors"):
         describe("Isaac-Cart-Choosing-Pendulum-Direct-v0", {})
 
@@ -108,9 +103,12 @@ def test_a_task_in_a_users_module(project):
     assert describe("my_bots:Bot-Run", {}) is None
 
 
-def test_a_missing_module_is_named():
+def test_why_a_task_cannot_be_loaded_is_told(monkeypatch):
+    monkeypatch.setattr(asking, "_ask_elsewhere", asking._ask_here)
     with pytest.raises(UsageError, match="Isaac-X-v0': the module 'no_such_module' cannot be"):
         describe("no_such_module:Isaac-X-v0", {})
+    with pytest.raises(UsageError, match="cannot be loaded: ZeroDivisionError: float division by"):
+        describe("Isaac-Cartpole-v0", {"sim": {"dt": 0}})
 
 
 def test_options_that_cannot_be_loaded_are_an_error(monkeypatch):
