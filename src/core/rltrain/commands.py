@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rltrain.cli.flags import add_flags, read_flags
-from rltrain.cli.main import command_of, commands, read_run
+from rltrain.cli.main import command_of, commands, main, read_run
 from rltrain.cli.parser import make_parser
 from rltrain.cli.train import read_options
 from rltrain.config import RunConfig
@@ -24,6 +24,7 @@ __all__ = [
     "command_of",
     "commands",
     "json_alone",
+    "main",
     "make_parser",
     "make_plan",
     "print_json",

@@ -20,6 +20,11 @@ def rltrain_provides() -> list[Spec]:
     """Declare the commands, and the observer of training."""
     return [
         CommandSpec(
+            name="demo",
+            factory="rltrain_play.commands.demo:DemoCommand",
+            summary="see all of it in a minute: train two ranks, evaluate, export, and a report",
+        ),
+        CommandSpec(
             name="tasks",
             factory="rltrain_play.commands.tasks:TasksCommand",
             summary="list tasks: their spaces, what can learn them, and which have tuned options",
