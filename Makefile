@@ -115,7 +115,7 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 	begin=$$(date +%s); $(MAKE) $$stage || exit; seconds=$$(($$(date +%s) - begin)); \
 	printf '%3d:%02d  %s\n' $$((seconds / 60)) $$((seconds % 60)) $$stage | tee -a $(MINUTES); done
 
-.PHONY: help bench train test test-core test-all test-fast test-ranks test-equivalence test-slow test-rest test-cuda test-mutants fuzz mutants environments docs lint format clean resolve \
+.PHONY: help bench train test test-core test-all test-fast test-ranks test-equivalence test-slow test-rest test-cuda test-mutants fuzz mutants environments docs lint format release clean resolve \
 	$(SETS:%=test-%) $(ALONE:%=test-%)
 
 help:
@@ -133,6 +133,7 @@ help:
 	@echo "make docs       the documentation site, in build/site"
 	@echo "make lint       ruff, mypy --strict, and the architecture's imports"
 	@echo "make format     format the code"
+	@echo "make release    build what is uploaded, in dist, and check it"
 	@echo "make resolve    find the oldest and the newest versions again, for constraints/"
 	@echo "make clean      remove the virtual environments and caches"
 
@@ -240,6 +241,19 @@ wheels:
 	@place=$$("$(PYTHON)" -c "from pathlib import Path; print(Path('dist').resolve().as_uri())") && \
 		printf 'export PIP_FIND_LINKS="%s%s" UV_FIND_LINKS="%s%s"\n' \
 		'$${PIP_FIND_LINKS:+$$PIP_FIND_LINKS }' "$$place" '$${UV_FIND_LINKS:+$$UV_FIND_LINKS,}' "$$place"
+
+# All that is uploaded, in dist: built twice to the same bytes, and checked. W009: some distributions
+# have several packages.
+release: $(READY)
+	rm -rf dist build/again
+	for folder in dist build/again; do for project in . $(PLUGINS); do \
+		SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) \
+		$(UV) build --out-dir "$$PWD/$$folder" $$project || exit; done; done
+	diff -r dist build/again
+	$(BIN)/twine check --strict dist/*.whl dist/*.tar.gz
+	$(BIN)/check-wheel-contents --ignore W009 dist/*.whl
+	! for wheel in dist/*.whl; do $(BIN)/python -m zipfile --list "$$wheel"; done | grep -E '(^|/)tests?/' | grep -v /templates/
+	wc -c dist/*.whl dist/*.tar.gz
 
 # Words that read like a translation; the field's own are: resumes, continues, reported, no one,
 # next to, rendered, sampled, checks.

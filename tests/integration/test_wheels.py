@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from helpers import run
+from helpers import free_port, run, wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -23,27 +25,32 @@ OTHERS = sorted(path.parent.name for path in ROOT.glob("src/**/pyproject.toml"))
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """Return the variables that `make wheels` prints, by which pip and uv find its wheels."""
+    """Serve what `make wheels` builds as an index; return the variables by which it is found."""
     folder = tmp_path_factory.mktemp("of") / "a clone"
     folder.mkdir()
     for name in ("Makefile", "pyproject.toml", "README.md", "LICENSE", "src"):
         (folder / name).symlink_to(ROOT / name)
-    made = run(
-        "make",
-        "--no-print-directory",
-        "wheels",
-        f"PYTHON={sys.executable}",
-        cwd=folder,
-        **NO_ISOLATION,
-    )
-    assert len(list((folder / "dist").glob("*.whl"))) == 1 + len(OTHERS)
-    names = ("PIP_FIND_LINKS", "UV_FIND_LINKS")
-    printed = made.splitlines()[-1]
-    show = ["sh", "-c", f'{printed}\nprintf "%s\\n" "$PIP_FIND_LINKS" "$UV_FIND_LINKS"']
-    of_lab = run(*show, cwd=folder, **dict.fromkeys(names, "file:///lab")).splitlines()
-    links = run(*show, cwd=folder, **dict.fromkeys(names, "")).splitlines()
-    assert of_lab == [f"file:///lab {links[0]}", f"file:///lab,{links[1]}"]
-    return dict(zip(names, links, strict=True))
+    make = ("make", "--no-print-directory", "wheels", f"PYTHON={sys.executable}")
+    made = run(*make, cwd=folder, **NO_ISOLATION)
+    dist = folder / "dist"
+    assert len(list(dist.glob("*.whl"))) == 1 + len(OTHERS)
+    show = f'{made.splitlines()[-1]}\nprintf "%s %s" "$PIP_FIND_LINKS" "$UV_FIND_LINKS"'
+    links = {"PIP_FIND_LINKS": "file:///lab", "UV_FIND_LINKS": ""}
+    assert run("sh", "-c", show, cwd=folder, **links).split() == [
+        "file:///lab",
+        *[dist.as_uri()] * 2,
+    ]
+    server = (sys.executable, "-m", "pypiserver", "run", "--interface", "127.0.0.1", "--port")
+    port, quiet = free_port(), {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    url = f"http://127.0.0.1:{port}/simple/"
+    pip = (sys.executable, "-m", "pip", "config", "get", "global.extra-index-url")
+    more = subprocess.run(pip, capture_output=True, text=True, timeout=60).stdout.split()
+    with subprocess.Popen((*server, str(port), "--disable-fallback", dist), **quiet) as process:
+        try:
+            wait_for(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, 30)
+            yield {"PIP_EXTRA_INDEX_URL": " ".join([url, *more]), "UV_INDEX": url}
+        finally:
+            process.terminate()
 
 
 @pytest.mark.parametrize(
@@ -72,16 +79,37 @@ def test_what_the_pages_install_changes_no_pin_of_isaac_lab_or_mjlab(
     assert f"pip install {line}" in pages
     wanted = tmp_path / "wanted.txt"
     wanted.write_text(line.replace('"', "").replace(" ", "\n"))
-    links = [found["UV_FIND_LINKS"], *os.environ.get("UV_FIND_LINKS", "").split()]
     chosen = run(
         *(*UV[:-1], "compile", "--no-header", "--no-annotate", "--python-version", python),
         *("-c", str(ROOT / "constraints" / f"{versions}.txt"), str(wanted)),
         cwd=tmp_path,
-        UV_FIND_LINKS=",".join(links),
+        **found,
     )
     assert {name for name in OTHERS if f"{name}==" in chosen} >= {
         name.partition("[")[0] for name in wanted.read_text().split()
     }
+
+
+@pytest.mark.parametrize("how", ["pip", "uvx"])
+def test_the_readmes_lines_end_in_the_demo(found, how, tmp_path):
+    readme = (ROOT / "README.md").read_text()
+    pins = str(ROOT / "constraints" / "tested.txt")
+    if how == "pip":
+        run(sys.executable, "-m", "venv", "clean", cwd=tmp_path)
+        assert 'pip install "rltrain[all]"\n    rltrain demo' in readme
+        pip = (tmp_path / "clean/bin/pip", "install", "--quiet", "-c", pins)
+        run(*pip, "torch", cwd=tmp_path)
+        run(*pip, "rltrain[all]", cwd=tmp_path, **found)
+        command: tuple[Path | str, ...] = (tmp_path / "clean/bin/rltrain",)
+    else:
+        assert 'uvx --from "rltrain[all]" rltrain demo' in readme
+        command = (*UV[:3], "tool", "run", "--from", "rltrain[all]", "-c", pins, "rltrain")
+    shown = run(*command, "demo", cwd=tmp_path, **found)
+    assert "solved at --target-return 475" in shown
+    assert "Next:\n  rltrain play logs/rl_games/rltrain_CartPoleContinuous-v1/" in shown
+    (folder,) = (tmp_path / "logs/rl_games/rltrain_CartPoleContinuous-v1").iterdir()
+    for made in ("report/report.html", "exported/policy.onnx"):
+        assert (folder / made).is_file()
 
 
 def test_all_wheels_install_together_and_train(found, tmp_path):

@@ -30,8 +30,7 @@ class PluginsCommand:
     """List the installed plugins, whether they can be used, and if not, why.
 
     A plugin is ready, blocked (--no-plugin, RLTRAIN_PLUGINS), unmet (no supported version of what
-    it adapts is installed) or broken (it raised; RLTRAIN_STRICT=1 shows where). No package index
-    has rltrain's own yet: `make wheels` in its clone prints the line by which pip finds them.
+    it adapts is installed) or broken (it raised; RLTRAIN_STRICT=1 shows where).
     """
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:

@@ -88,8 +88,7 @@ def _check_some(framework: str, candidates: list[BackendSpec], registry: Registr
     raise UsageError(
         f"--framework {framework}: no installed backend runs it.{suggest(framework, ready)} "
         f"Installed: {', '.join(ready) or 'none'}.{registry.not_ready(BackendSpec)} If there is a "
-        f"plugin: pip install 'rltrain-{framework}[library]' (`make wheels` in rltrain's clone "
-        "lets pip find it)."
+        f"plugin: pip install 'rltrain-{framework}[library]'."
     )
 
 

@@ -69,7 +69,7 @@ def _check_read(registry: Registry, environ: Mapping[str, str]) -> None:
     if said and ours.CLUSTERS not in installed:
         raise UsageError(
             f"{shown(environ, said[:1])}: there may be several nodes, and {ours.CLUSTERS}, "
-            f"which reads it, is not installed. {ours.install(ours.CLUSTERS)}; or say --cluster "
+            f"which reads it, is not installed. pip install '{ours.CLUSTERS}'; or say --cluster "
             "none: then this node trains alone."
         )
 

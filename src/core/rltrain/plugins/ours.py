@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 COMMANDS = {
+    "demo": "rltrain-tools[evaluate,report]",
     "doctor": "rltrain-tools",
     "new": "rltrain-devkit",
     "tasks": "rltrain-tools",
@@ -53,9 +54,5 @@ _OURS = {
 def how_to_install(kind: str, name: str) -> str | None:
     """Return how to install what one of our plugins provides; None if none does."""
     wanted = _OURS.get(kind, {}).get(name)
-    return wanted and f"{name}: a {kind} of {wanted.partition('[')[0]}. {install(wanted)}."
-
-
-def install(wanted: str) -> str:
-    """Return the line that installs one of our distributions, with its extras."""
-    return f"pip install '{wanted}' (`make wheels` in rltrain's clone lets pip find it)"
+    of = wanted and f"{name}: a {kind} of {wanted.partition('[')[0]}."
+    return of and f"{of} pip install '{wanted}'."

@@ -115,7 +115,7 @@ def files_of(name: str, kind: str) -> dict[str, str]:
         **_fields(name),
         "kind": kind.replace("_", " "),
         "year": str(datetime.date.today().year),
-        "needs": ', "rltrain-torch>=0.1"' if kind == "library" else "",
+        "needs": ', "rltrain-torch>=0.2"' if kind == "library" else "",
         "library": '"torch>=2.7"' if kind in ("backend", "suite") else "",
     }
     files = _filled(kind, fields)

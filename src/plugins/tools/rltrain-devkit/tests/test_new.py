@@ -106,9 +106,9 @@ def wheel(folder: Path, name: str, version: str) -> None:
 def test_its_ci_installs_the_oldest_and_the_newest_rltrain_that_it_admits(new, tmp_path):
     pytest.importorskip("uv")
     new("demo", "--kind", "writer")
-    for name, version in [("rltrain", "0.0.9"), ("rltrain", "0.1.0"), ("rltrain", "0.1.7")]:
+    for name, version in [("rltrain", "0.1.9"), ("rltrain", "0.2.0"), ("rltrain", "0.2.7")]:
         wheel(tmp_path, name, version)
-    wheel(tmp_path, "rltrain", "0.2.0")
+    wheel(tmp_path, "rltrain", "0.3.0")
     wheel(tmp_path, "pytest", "8.1")
     ci = yaml.safe_load(Path("rltrain-demo/.github/workflows/test.yml").read_text())
     job = ci["jobs"]["test"]
@@ -129,7 +129,7 @@ def test_its_ci_installs_the_oldest_and_the_newest_rltrain_that_it_admits(new, t
         )
         assert done.returncode == 0, done.stderr
         found += [line.split("==")[1] for line in done.stderr.split("\n") if "+ rltrain==" in line]
-    assert found == ["0.1.0", "0.2.0"]
+    assert found == ["0.2.0", "0.3.0"]
     assert {"rltrain plugins --check demo", "python -m pytest", "uv build"} < {
         step.get("run") for step in job["steps"]
     }

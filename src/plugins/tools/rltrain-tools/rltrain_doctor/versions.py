@@ -50,10 +50,7 @@ def versions(registry: Registry, library: str | None) -> Iterator[Finding]:
             name = record.distribution if is_one else f"{record.distribution} {record.name}"
             yield _plugin(name, record, needed, installed, library)
     if not registry.names(LibrarySpec):
-        hint = (
-            "pip install 'rltrain-rl-games[library]', or another library's plugin: `make wheels` "
-            "in rltrain's clone lets pip find them"
-        )
+        hint = "pip install 'rltrain-rl-games[library]', or another library's plugin"
         yield problem("libraries", "No RL library can be used.", hint)
     for record in registry.records:
         try:
