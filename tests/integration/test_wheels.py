@@ -112,7 +112,7 @@ def test_the_readmes_lines_end_in_the_demo(found, how, tmp_path):
         assert (folder / made).is_file()
 
 
-def test_all_wheels_install_together_and_train(found, tmp_path):
+def test_all_wheels_install_together(found, tmp_path):
     clean = tmp_path / "clean"
     run(sys.executable, "-m", "venv", "--without-pip", str(clean), cwd=tmp_path)
     pins = str(ROOT / "constraints" / "tested.txt")
@@ -122,10 +122,6 @@ def test_all_wheels_install_together_and_train(found, tmp_path):
     few = ("rltrain-torch[library]", "rltrain-gymnasium[library]", "rltrain-rl-games[library]")
     run(*install, *few, cwd=tmp_path, **found)
     command = str(clean / "bin" / "rltrain")
-    job = (command, "--library", "rl_games", "--distributed", "--nproc-per-node", "2")
-    shown = run(*job, "--max-iterations", "2", cwd=tmp_path)
-    assert "iteration 2/2" in shown
-    assert list((tmp_path / "logs").rglob("last_*.pth"))
     message = run(command, "play", "latest", cwd=tmp_path, status=2)
     assert "play: a command of rltrain-tools. pip install 'rltrain-tools'" in message
 
@@ -134,10 +130,6 @@ def test_all_wheels_install_together_and_train(found, tmp_path):
     # The libraries that they adapt are in none of rltrain's own extras.
     extra = {"envpool", "isaaclab", "mjlab", "mlflow", "mpi", "playground", "ray", "slurm", "wandb"}
     assert {row["name"] for row in listed if row["status"] != "ready"} == extra
-    assert {row["name"] for row in listed if row["kind"] == "library"} == {
-        "rl_games",
-        "rsl_rl",
-        "skrl",
-    }
+    libraries = sorted(row["name"] for row in listed if row["kind"] == "library")
+    assert libraries == ["rl_games", "rsl_rl", "skrl"]
     assert "Wrote" in run(command, "new", "mine", "--kind", "writer", cwd=tmp_path)
-    assert "return" in run(command, "evaluate", "latest", "--episodes", "2", cwd=tmp_path)

@@ -46,6 +46,7 @@ def test_the_help_imports_nothing_that_only_a_run_needs():
 CALLS = {
     "check": {"needs": ["console"], "refuses": ["consoel"]},
     "complete": {},
+    "demo": {"refuses": ["--library", "none"]},
     "doctor": {"refuses": ["--backend", "glu"]},
     "evaluate": {"needs": ["gone"], "refuses": ["gone"]},
     "export": {"needs": ["gone"], "refuses": ["gone"]},

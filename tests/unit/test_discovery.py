@@ -226,7 +226,7 @@ def test_an_unknown_name_reports_that_nothing_is_installed():
 )
 def test_what_a_plugin_of_ours_provides_says_how_to_install_it(kind, name, plugin):
     of = re.escape(plugin.partition("[")[0])
-    install = rf"^{name}: a \w+ of {of}\. pip install '{re.escape(plugin)}' \("
+    install = rf"^{name}: a \w+ of {of}\. pip install '{re.escape(plugin)}'\."
     with pytest.raises(UsageError, match=install):
         Registry(()).get(kind, name)
 

@@ -43,8 +43,7 @@ examples:
 
 more:
   rltrain COMMAND --help     its usual flags; --help-all shows every flag
-  eval "$(register-python-argcomplete rltrain)"    the tab key completes, with
-                             rltrain[completion] installed"""
+  eval "$(register-python-argcomplete rltrain)"    tab completes (rltrain[completion])"""
 
 _CORE = {spec.name: spec for spec in COMMANDS}
 _ONLY_PRINT = {"-h", "--help", "--help-all", "--version", "--dry-run", "help", "version"}
