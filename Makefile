@@ -121,7 +121,7 @@ STAGES = @mkdir -p build; for stage in $(1); do \
 help:
 	@echo "make train      set up, and train the default task on two ranks until it is solved"
 	@echo "make test       set up, lint, the fast tests, and real ranks of each library"
-	@echo "make test-fast  make test without the ranks"
+	@echo "make test-fast  the fast tests alone"
 	@echo "make test-core  the tests of the core, where neither torch, jax nor a library is installed"
 	@echo "make test-all   make test, then every other test, and every version set"
 	@echo "make test-SET   one version set: $(SETS)"
@@ -141,9 +141,9 @@ train: $(READY)
 	$(BIN)/rltrain --library rl_games --distributed --nproc-per-node 2 --target-return 475
 
 test:
-	+$(call STAGES,test-fast test-ranks)
+	+$(call STAGES,lint test-fast test-ranks)
 
-test-fast: $(READY) lint
+test-fast: $(READY)
 	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE)
 
 test-ranks: $(READY)

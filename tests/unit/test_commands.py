@@ -108,8 +108,8 @@ def test_a_command_that_is_not_installed_says_what_to_install(capsys, monkeypatc
     for name, wanted in ours.COMMANDS.items():
         assert main([name, "latest"]) == 2
         distribution = wanted.partition("[")[0]
-        message = f"rltrain: {name}: a command of {distribution}. pip install '{wanted}' ("
-        assert capsys.readouterr().err.startswith(message)
+        message = f"rltrain: {name}: a command of {distribution}. pip install '{wanted}'.\n"
+        assert capsys.readouterr().err == message
 
 
 def test_a_command_whose_library_is_missing_says_what_to_install(site, capsys):
