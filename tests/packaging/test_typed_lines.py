@@ -16,6 +16,8 @@ from typed_lines import SKRL, TORCHRUN
 
 from rltrain.builtin.plugin import TRAIN
 from rltrain.cli import dialects, train
+from rltrain.cli.main import command_of
+from rltrain.cli.parser import make_parser
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
@@ -307,7 +309,8 @@ def test_arguments_that_are_not_mjlabs_stay_unchanged():
 # The page "Coming from Isaac Lab, mjlab, skrl or torchrun": each line of theirs, with the script
 # replaced as the page says, gives the same plan as ours.
 
-PAGE = (Path(__file__).parents[2] / "docs" / "coming-from.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "coming-from.md").read_text()
 
 
 def pairs(header: str) -> list[tuple[str, str]]:
@@ -359,3 +362,16 @@ def test_the_page_has_commands_of_all_four():
     assert len(BLOCKS) == 2
     for word in ("isaaclab train_multigpu", "uv run train", "skrl.utils", "torch.distributed.run"):
         assert any(word in theirs for theirs, _ in COMMANDS)
+
+
+ASKED = re.findall(r"\| `rltrain ([^`]+)` \|$", (DOCS / "asked.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("line", ASKED)
+def test_the_answer_to_a_public_question_is_a_command(typed, line):
+    name, loaded, words = command_of(shlex.split(line))
+    if name is not None:
+        make_parser(loaded, name).parse_args(words)
+    else:
+        status, printed = typed(f"rltrain {line}")
+        assert status == 0, printed
