@@ -144,7 +144,7 @@ test:
 	+$(call STAGES,lint test-fast test-ranks)
 
 test-fast: $(READY)
-	$(TIMEOUT) 600 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE)
+	$(TIMEOUT) 1200 $(BIN)/python -m pytest $(FAST) $(SIDE_BY_SIDE)
 
 test-ranks: $(READY)
 	$(TIMEOUT) 900 $(BIN)/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2
@@ -192,7 +192,7 @@ environments: $(SETS:%=.venv-%/.ready) .venv-core/.ready .venv-docs/.ready
 
 # The oldest and newest versions that each plugin supports: all fast tests, and real ranks.
 test-oldest test-newest: test-%: .venv-%/.ready
-	$(TIMEOUT) 900 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) \
+	$(TIMEOUT) 1200 .venv-$*/bin/python -m pytest $(ignored-$*) $(FAST) \
 		$(SIDE_BY_SIDE)
 	$(TIMEOUT) 600 .venv-$*/bin/python -m pytest $(RANKS) $(RANKS_OF_JAX) $(BY_FILE) 2
 	$(TIMEOUT) 300 $(WHOLE) .venv-$*/bin/python -m pytest $(JAX_FAILS) --numprocesses 2
