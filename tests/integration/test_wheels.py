@@ -90,7 +90,7 @@ def test_what_the_pages_install_changes_no_pin_of_isaac_lab_or_mjlab(
     }
 
 
-@pytest.mark.parametrize("how", ["pip", "uvx"])
+@pytest.mark.parametrize("how", ["pip", "uvx", "uv tool"])
 def test_the_readmes_lines_end_in_the_demo(found, how, tmp_path):
     readme = (ROOT / "README.md").read_text()
     pins = str(ROOT / "constraints" / "tested.txt")
@@ -101,15 +101,24 @@ def test_the_readmes_lines_end_in_the_demo(found, how, tmp_path):
         run(*pip, "torch", cwd=tmp_path)
         run(*pip, "rltrain[all]", cwd=tmp_path, **found)
         command: tuple[Path | str, ...] = (tmp_path / "clean/bin/rltrain",)
-    else:
+    elif how == "uvx":
         assert 'uvx --from "rltrain[all]" rltrain demo' in readme
         command = (*UV[:3], "tool", "run", "--from", "rltrain[all]", "-c", pins, "rltrain")
+    else:
+        assert 'uv tool install "rltrain[all]"' in readme
+        home = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+        run(*UV[:3], "tool", "install", "rltrain[all]", "-c", pins, cwd=tmp_path, **found, **home)
+        command = (tmp_path / "bin/rltrain",)
     shown = run(*command, "demo", cwd=tmp_path, **found)
     assert "solved at --target-return 475" in shown
     assert "Next:\n  rltrain play logs/rl_games/rltrain_CartPoleContinuous-v1/" in shown
     (folder,) = (tmp_path / "logs/rl_games/rltrain_CartPoleContinuous-v1").iterdir()
     for made in ("report/report.html", "exported/policy.onnx"):
         assert (folder / made).is_file()
+    if how == "pip":  # A plugin of others is found next to them.
+        run(*command, "new", "mine", "--kind", "writer", cwd=tmp_path)
+        run(*pip, "--no-deps", tmp_path / "rltrain-mine", cwd=tmp_path)
+        assert "mine" in run(*command, "plugins", "mine", cwd=tmp_path)
 
 
 def test_all_wheels_install_together(found, tmp_path):
