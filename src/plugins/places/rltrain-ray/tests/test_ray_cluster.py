@@ -199,7 +199,7 @@ def test_sigterm_ends_the_ranks_which_have_the_cpus_of_one_each(start, tmp_path)
     run = start(*RUN[:-3], "1", "--nproc-per-node", "2", *FOREVER, "--max-restarts", "1")
     wait_for(lambda: [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"])
     run.terminate()
-    status, _out, err = finished(run, 30)
+    status, _out, err = finished(run)
     assert (status, err) == (75, "")
     wait_for(lambda: not ranks_of(tmp_path), 10)
 
