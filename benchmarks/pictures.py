@@ -14,7 +14,6 @@ import sys
 import tempfile
 from pathlib import Path
 
-from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
@@ -36,23 +35,18 @@ def terminal(folder: str) -> None:
     console = Console(record=True, width=112, file=io.StringIO())
     console.print("\n".join(line[:110] for line in shown), highlight=False, markup=False)
     # The fonts would be loaded from elsewhere.
-    plain = re.sub(r"@font-face \{\{.*?\}\}\s*", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL)
-    console.save_svg(str(PICTURES / "terminal.svg"), title="rltrain", code_format=plain)
+    picture = console.export_svg(title="rltrain")
+    plain = re.sub(r"@font-face \{.*?\}\s*", "", picture, flags=re.DOTALL)
+    (PICTURES / "terminal.svg").write_text(plain)
 
 
 def report(folder: str) -> None:
     """Show the top of a report's page."""
     typed("report latest", folder)
     (page,) = Path(folder).rglob("report.html")
-    words = [
-        "chromium",
-        "--headless",
-        "--no-sandbox",
-        "--hide-scrollbars",
-        "--window-size=1280,900",
-    ]
-    to = f"--screenshot={PICTURES / 'report.png'}"
-    subprocess.run([*words, to, page.as_uri()], check=True, capture_output=True, timeout=120)
+    words = ["chromium", "--headless", "--no-sandbox", "--hide-scrollbars"]
+    words += ["--window-size=1280,900", f"--screenshot={PICTURES / 'report.png'}", page.as_uri()]
+    subprocess.run(words, check=True, capture_output=True, timeout=120)
 
 
 def main() -> None:

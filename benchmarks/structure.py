@@ -24,19 +24,19 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 CORE = ROOT / "src" / "core" / "rltrain"
 PLUGINS = ROOT / "src" / "plugins"
 BUDGET = {
-    "core without testing": 15_785,
+    "core without testing": 15_784,
     "rltrain.testing": 1_205,
     "largest package of the core": 2_182,
-    "source": 50_000,
+    "source": 49_673,
     "largest adapter of a library": 4_243,
     "distributions": 17,
     "options of a run": 47,
     "tests": 49_979,
-    "benchmarks": 2_230,
+    "benchmarks": 2_224,
     "examples": 2_195,
 }
-"""How much there may be, mostly in lines; a test holds it. It only goes down: what makes the core
-larger is better a plugin, and what makes all of it larger takes the place of something."""
+"""What there is, mostly in lines; a test holds it. What makes the core larger is better a plugin,
+and what makes all of it larger takes the place of something."""
 
 
 def lines(folder: Path, pattern: str = "**/*.py") -> Counter[str]:

@@ -54,5 +54,4 @@ _OURS = {
 def how_to_install(kind: str, name: str) -> str | None:
     """Return how to install what one of our plugins provides; None if none does."""
     wanted = _OURS.get(kind, {}).get(name)
-    of = wanted and f"{name}: a {kind} of {wanted.partition('[')[0]}."
-    return of and f"{of} pip install '{wanted}'."
+    return wanted and f"{name}: a {kind} of {wanted.partition('[')[0]}. pip install '{wanted}'."

@@ -16,7 +16,10 @@ from rltrain.specs import LibrarySpec
 
 OWN = Group("options")
 
-_TRAINS = "train --library {library} --distributed --nproc-per-node 2 --target-return 475"
+# Two ranks need no two GPUs on the CPU.
+_TRAINS = (
+    "train --library {library} --device cpu --distributed --nproc-per-node 2 --target-return 475"
+)
 _THEN = ("evaluate {run} --episodes 100", "export {run} --verify 100", "report {run}")
 _NEXT = """
 Next:
@@ -52,7 +55,7 @@ class DemoCommand:
             raise UsageError("demo: no RL library can be used. pip install 'rltrain[all]'.")
         if missing := {step.split()[0] for step in _THEN} - set(commands()):
             raise UsageError(f"demo: {min(missing)} is missing. pip install 'rltrain[all]'.")
-        library = own.library or registry.names(LibrarySpec)[0]
+        library = shlex.quote(own.library or registry.names(LibrarySpec)[0])
         root = shlex.quote(own.log_root)
         if status := _type(_TRAINS.format(library=library) + f" --log-root {root}"):
             return status
