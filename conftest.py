@@ -97,6 +97,18 @@ LEFT_OUT = pytest.StashKey()
 
 
 @pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    """After a test, compare the messages that it met with those that are kept for it."""
+    if (messages := sys.modules.get("messages")) is None:
+        return (yield)
+    messages.said.clear()
+    returned = yield
+    folders = item.funcargs.get("tmp_path_factory")
+    messages.check_messages(item.nodeid, folders and folders.getbasetemp())
+    return returned
+
+
+@pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report():
     return _found_complete((yield))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import stub_plugin
 from helpers import refusal
+from messages import check_said, says
 
 from rltrain.errors import UsageError
 from rltrain.files.dotted import flatten, get_dotted, leaves, overlaid, set_dotted
@@ -123,22 +122,15 @@ def test_lists_are_reached_by_index_and_replaced_whole_and_a_mapping_may_replace
 
 
 def test_an_unknown_option_is_refused_with_the_closest_and_how_to_add_it():
-    message = refused({"learn.ratte": 1})
-    assert "agent.learn.ratte: no such option in stub's defaults for Stub-v0." in message
-    assert "Did you mean 'agent.learn.rate'?" in message
-    assert "+agent.learn.ratte=" in message
-    assert "Did you mean 'agent.model.activation'?" in refused({"activation": "relu"})
+    check_said(refused({"learn.ratte": 1}))
+    check_said(refused({"activation": "relu"}))
     assert "no such option" in refused({"layers.2.size": 1})
 
 
 @pytest.mark.parametrize("value", ["x", True, [1, 2], float("inf")])
 @pytest.mark.parametrize("plus", ["", "+"])
 def test_a_section_of_options_is_a_mapping_or_missing(plus, value):
-    told = refused({f"{plus}learn": value})
-    assert told == (
-        f"agent.learn={value}: must be a mapping, because it contains agent.learn.clip. "
-        "Set agent.learn.clip=... instead."
-    )
+    check_said(refused({f"{plus}learn": value}))
     assert resolve({"learn": {"clip": 0.1}})["learn"]["clip"] == 0.1
 
 
@@ -153,18 +145,18 @@ def of_kind(key, value):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "wanted"),
+    ("key", "value"),
     [
-        ("a.rate", "fast", "a number, such as 0.001, not text"),
-        ("a.steps", "16", "a number, such as 16, not text"),
-        ("a.clip", "maybe", "true or false, not text"),
-        ("a.clip", [True], "true or false"),
-        ("a.units", 64, "a list, such as [64, 64]"),
-        ("a.units", "64 64", "a list, such as [64, 64], not text"),
+        ("a.rate", "fast"),
+        ("a.steps", "16"),
+        ("a.clip", "maybe"),
+        ("a.clip", [True]),
+        ("a.units", 64),
+        ("a.units", "64 64"),
     ],
 )
-def test_a_value_of_another_kind_is_refused_unless_a_plus_says_that_it_is_meant(key, value, wanted):
-    with pytest.raises(UsageError, match=re.escape(f"agent.{key}={value!r}: must be {wanted}.")):
+def test_a_value_of_another_kind_is_refused_unless_a_plus_says_that_it_is_meant(key, value):
+    with says(UsageError):
         of_kind(key, value)
     assert of_kind(f"+{key}", value) == value
 
@@ -236,32 +228,16 @@ def test_other_programs_may_keep_options_in_an_open_section():
     given = {"a": {"mine": 1, "rate": 2, "ratee": 3}}
     told = override_agent(given, {"+a.clpi": 0, "+b": 1}, spec, "a file", {})
     assert told == ["agent.a.mine, agent.a.ratee, agent.a.clpi: keyed reads no such option."]
-    with pytest.raises(UsageError, match=r"^agent\.a\.clipp: keyed .* Did you mean 'clip'\?"):
+    with says(UsageError):
         override_agent({"a": {"clipp": 1}}, {}, spec, "a file", {})
     assert override_agent(given, {}, spec, "a run", {}, trained_before=True) == []
 
 
 @pytest.mark.parametrize(
-    ("file", "told"),
-    [
-        (
-            {"steps": 1, "a": {"clpi": 0.2}},
-            "agent.a.clpi: keyed has no such option. Did you mean 'clip'? To give it anyway: "
-            "+agent.a.clpi=",
-        ),
-        (
-            {"steps": 1, "zz": {}},
-            "agent.zz: keyed has no such option. To give it anyway: +agent.zz=",
-        ),
-        (
-            {"a": {"clip": 0.2}},
-            "agent.steps: is missing, and keyed needs it. Add it to the file, or give "
-            "+agent.steps=...",
-        ),
-    ],
+    "file", [{"steps": 1, "a": {"clpi": 0.2}}, {"steps": 1, "zz": {}}, {"a": {"clip": 0.2}}]
 )
-def test_a_file_with_other_keys_than_the_librarys_is_refused(file, told):
-    assert refusal(with_keys, {}, file) == told
+def test_a_file_with_other_keys_than_the_librarys_is_refused(file):
+    check_said(refusal(with_keys, {}, file))
     with_keys({}, file, trained_before=True)
 
 
@@ -278,7 +254,7 @@ def test_a_plus_gives_any_key_and_what_is_missing():
 
 @pytest.mark.parametrize("key", ["layers.x", "layers.7.size", "model.units.5", "learn.rate.x"])
 def test_a_plus_that_does_not_fit_a_list_or_a_value_is_refused(key):
-    assert f"{key}: cannot be set" in refused({f"+{key}": 1})
+    check_said(refused({f"+{key}": 1}))
 
 
 @pytest.fixture
@@ -303,9 +279,7 @@ def test_a_file_replaces_the_defaults_unchanged(file):
 
 
 def test_another_librarys_file_is_refused_and_named(file):
-    message = refused({}, file("runner: {steps: 4, rate: 1}\n"))
-    assert "this is not a file of stub, whose options include learn.iterations, model" in message
-    assert "It looks like a file of other: try --library other." in message
+    check_said(refused({}, file("runner: {steps: 4, rate: 1}\n")))
 
 
 def test_a_file_with_sections_is_read_as_its_library_says(file):
@@ -318,21 +292,20 @@ def test_a_file_with_sections_is_read_as_its_library_says(file):
     read, source = load_agent(path, reading, "ppo", "torch", SUITE, TASK, registry)
     assert read == {"learn": {"rate": 1}, "model": "x"}
     assert source == path
-    with pytest.raises(UsageError, match="It looks like a file of reading: try --library reading"):
+    with says(UsageError):
         load_agent(path, STUB, "ppo", "torch", SUITE, TASK, registry)
 
 
 def test_a_file_of_no_library_is_refused_and_options_of_other_files_are_missed(file):
     message = refused({}, file("runner: {steps: 4}\n"))  # Half of what the other one needs.
-    assert "this is not a file of stub" in message
-    assert "looks like" not in message
+    check_said(message)
     message = refused({}, file("{defaults: [base], learn: {iterations: 9}}"))
-    assert "It takes options from other files by `defaults`: give one that has them all." in message
+    check_said(message)
 
 
 def test_env_options_are_checked_if_the_suite_declared_them():
     assert resolve_env(TASK, {"mass": 2}) == {"mass": 2}
-    with pytest.raises(UsageError, match=r"env\.mas: .* no such option\. Did you mean 'mass'\?"):
+    with says(UsageError):
         resolve_env(TASK, {"mas": 2})
     assert resolve_env(TASK, {"+wind": 2}) == {"wind": 2}
     task = TaskInfo("Open-v0", "discrete")  # It declares none.

@@ -15,6 +15,7 @@ from cluster_variables import (
     joined,
     without,
 )
+from messages import says
 
 from rltrain.clusters import StartedRank
 from rltrain.errors import UsageError
@@ -89,23 +90,17 @@ def test_a_process_that_is_not_one_of_several_is_not_found(environ):
 
 
 @pytest.mark.parametrize(
-    ("environ", "message"),
+    "environ",
     [
-        ({**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "0"}, "contradict each other: OMPI_COMM"),
-        ({**TORCHRUN, "RANK": "4"}, "contradict each other: RANK=4, LOCAL_RANK=1, WORLD_SIZE=4"),
-        (
-            without(HYDRA, "MPI_LOCALRANKID"),
-            r"PMI_RANK=3, PMI_SIZE=4, MPI_LOCALRANKID \(not set\): several ranks were started",
-        ),
-        (without(PALS, "PMI_LOCAL_RANK"), r"PMI_LOCAL_RANK \(not set\): several ranks were"),
-        (
-            {**OPEN_MPI, **HYDRA, "PMI_RANK": "2"},
-            r"mpich \(PMI_RANK=2.*open-mpi \(OMPI_COMM_WORLD_RANK=3.*contradict each other. Choose",
-        ),
+        {**OPEN_MPI, "OMPI_COMM_WORLD_LOCAL_SIZE": "0"},
+        {**TORCHRUN, "RANK": "4"},
+        without(HYDRA, "MPI_LOCALRANKID"),
+        without(PALS, "PMI_LOCAL_RANK"),
+        {**OPEN_MPI, **HYDRA, "PMI_RANK": "2"},
     ],
 )
-def test_incomplete_or_contradictory_variables_are_shown(environ, message):
-    with pytest.raises(UsageError, match=message):
+def test_incomplete_or_contradictory_variables_are_shown(environ):
+    with says(UsageError):
         found(environ)
 
 
@@ -132,9 +127,9 @@ def test_the_user_may_name_a_cluster_or_none():
     assert found(both, cluster="open-mpi")[1].world.rank == 3
     assert found(both, cluster="mpich")[1].world.rank == 2
     assert found(both, cluster="none") is None
-    with pytest.raises(UsageError, match=r"--cluster flux: its variables \(FLUX_\*\) do not say"):
+    with says(UsageError):
         found(both, cluster="flux")
-    with pytest.raises(UsageError, match=r"Unknown cluster 'slrum'. Did you mean 'slurm'"):
+    with says(UsageError):
         found(both, cluster="slrum")
 
 
@@ -158,8 +153,7 @@ def test_a_rank_meets_the_others_where_the_cluster_says():
 )
 def test_a_job_of_several_nodes_does_not_train_on_one_of_them_without_a_word(environ):
     environ = {**environ, "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "n[1-2]"}
-    told = r"Job 12 of SLURM has 2 nodes \(n\[1-2\]\), and .* Type `srun rltrain"
-    with pytest.raises(UsageError, match=told):
+    with says(UsageError):
         found(environ)
     assert found(environ, cluster="none") is None
     assert found(environ, distributed=True, nnodes=2, node_rank=1) is None
@@ -183,7 +177,7 @@ def test_flags_come_before_the_cluster_and_ranks_that_cannot_know_where_to_meet_
     assert (asked.master_addr, asked.master_port) == ("10.1.1.1", 1)
     asked, _ = joined({**SLURM, "MASTER_ADDR": "10.1.1.1"}, master_addr="me", master_port=5)
     assert (asked.master_addr, asked.master_port) == ("me", 5)
-    with pytest.raises(UsageError, match=r"mpich \(.*\) does not say on which host rank 0 is. Add"):
+    with says(UsageError):
         joined(HYDRA)
     asked, world = joined(HYDRA, master_addr="10.0.0.1")
     assert (asked.master_addr, world) == ("10.0.0.1", FOUR_ON_TWO)
@@ -206,13 +200,13 @@ def test_the_only_task_on_a_node_may_start_ranks(options):
     asked, world = joined(a_node, **options)
     assert world is None
     assert (asked.nnodes, asked.node_rank, asked.master_addr) == (3, 1, "n1")
-    with pytest.raises(UsageError, match=r"several tasks on this node.*Start one task a node"):
+    with says(UsageError):
         joined(SLURM, **options)
 
 
 def test_started_ranks_do_not_train_alone_in_silence():
     for environ in (SLURM, OPEN_MPI, TORCHRUN):
-        with pytest.raises(UsageError, match=r"Add --distributed, or say --cluster none"):
+        with says(UsageError):
             join(RunOptions(), found(environ), environ)
         assert join(RunOptions(), found(environ, cluster="none"), environ) == (RunOptions(), None)
     # Independent runs on several nodes are common.
@@ -222,5 +216,5 @@ def test_started_ranks_do_not_train_alone_in_silence():
 @pytest.mark.parametrize("variables", [TORCHRUN, SLURM])
 @pytest.mark.parametrize("port", ["none", "65536", "0"])
 def test_a_master_port_that_is_none_is_reported(variables, port):
-    with pytest.raises(UsageError, match=f"MASTER_PORT={port}: is no port from 1 to 65535"):
+    with says(UsageError):
         joined({**variables, "MASTER_ADDR": "10.0.0.1", "MASTER_PORT": port})

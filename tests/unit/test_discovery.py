@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-import re
 import shutil
 import sys
 import types
 
 import pytest
+from messages import check_said, says
 
 from rltrain.errors import PluginError, UsageError
 from rltrain.hookspecs import DeclarationHooks, RunHooks, hookimpl
@@ -113,18 +113,15 @@ def test_the_allow_list_blocks_everything_else_but_the_core(site):
 
 
 @pytest.mark.parametrize(
-    ("requirement", "message"),
-    [
-        ("no-such-library>=2; extra == 'library'", "needs no-such-library>=2, which is not"),
-        ("old-library>=2,<3; extra == 'library'", "but 1.5 is installed: pip install"),
-    ],
+    "requirement",
+    ["no-such-library>=2; extra == 'library'", "old-library>=2,<3; extra == 'library'"],
 )
-def test_an_unmet_range_is_found_before_the_module_is_imported(site, requirement, message):
+def test_an_unmet_range_is_found_before_the_module_is_imported(site, requirement):
     site.install("old-library", version="1.5")
     module = site.install("adapter", "raise AssertionError('imported')", requires=(requirement,))
     record = record_of(discover(), "adapter")
     assert record.status == "unmet"
-    assert message in record.reason
+    check_said(record.reason)
     assert not site.loaded(module)
 
 
@@ -193,7 +190,7 @@ def test_one_name_offered_twice_is_an_error_that_names_both(site):
     site.install("second-csv", writer("csv"), version="2.0")
     registry = discover()
     assert registry.names(WriterSpec).count("csv") == 1
-    with pytest.raises(UsageError, match=r"first-csv 1\.0 and second-csv 2\.0.*--no-plugin"):
+    with says(UsageError):
         registry.get(WriterSpec, "csv")
     assert discover(["second-csv"]).get(WriterSpec, "csv")
 
@@ -205,29 +202,27 @@ def test_what_gives_way_is_used_where_nothing_else_has_its_name(site):
     assert not discover().get(WriterSpec, "csv").overridable
     assert discover(["better-csv"]).get(WriterSpec, "csv").overridable
     site.install("other-csv", writer("csv"))
-    with pytest.raises(UsageError, match=r"twice, by better-csv 1\.0 and other-csv 1\.0"):
+    with says(UsageError):
         discover().get(WriterSpec, "csv")
 
 
 def test_an_unknown_name_reports_that_nothing_is_installed():
-    with pytest.raises(UsageError, match="No library is installed"):
+    with says(UsageError):
         Registry([]).get(LibrarySpec, "mine")
 
 
 @pytest.mark.parametrize(
-    ("kind", "name", "plugin"),
+    ("kind", "name"),
     [
-        (LibrarySpec, "rl_games", "rltrain-rl-games[library]"),
-        (WriterSpec, "wandb", "rltrain-writers[wandb]"),
-        (SuiteSpec, "mjlab", "rltrain-mjlab[library]"),
-        (LauncherSpec, "slurm", "rltrain-slurm[library]"),
-        (BackendSpec, "gloo", "rltrain-torch[library]"),
+        (LibrarySpec, "rl_games"),
+        (WriterSpec, "wandb"),
+        (SuiteSpec, "mjlab"),
+        (LauncherSpec, "slurm"),
+        (BackendSpec, "gloo"),
     ],
 )
-def test_what_a_plugin_of_ours_provides_says_how_to_install_it(kind, name, plugin):
-    of = re.escape(plugin.partition("[")[0])
-    install = rf"^{name}: a \w+ of {of}\. pip install '{re.escape(plugin)}'\."
-    with pytest.raises(UsageError, match=install):
+def test_what_a_plugin_of_ours_provides_says_how_to_install_it(kind, name):
+    with says(UsageError):
         Registry(()).get(kind, name)
 
 
@@ -242,7 +237,7 @@ def test_each_plugin_of_a_distribution_needs_its_own_extra_alone(site):
 def test_an_unknown_name_lists_plugins_of_its_kind_that_are_not_ready(site):
     site.install("formats", writer("csv"), requires=("no-such>=1; extra == 'library'",))
     site.install("broken", "raise ValueError('half installed')")
-    with pytest.raises(UsageError, match=r"'csv' cannot be used.*formats 1.0 is unmet: needs no-s"):
+    with says(UsageError):
         discover().get(WriterSpec, "csv")
     with pytest.raises(UsageError, match=r"Not ready: .*formats \(unmet: needs no-such>=1"):
         discover().get(WriterSpec, "tsv")
@@ -250,7 +245,7 @@ def test_an_unknown_name_lists_plugins_of_its_kind_that_are_not_ready(site):
         discover().get(LibrarySpec, "sb3")
     assert "formats" not in str(refused.value)
     site.install("xml", "raise ValueError('half installed')")
-    with pytest.raises(UsageError, match=r"'xml' cannot be used.*broken: ValueError: half inst"):
+    with says(UsageError):
         discover().get(WriterSpec, "xml")
 
 
@@ -326,8 +321,7 @@ class Answering:
 
 
 def test_an_observer_answers_for_no_other_plugin(site):
-    message = r"rltrain_train: another plugin answers: wrap it, with @rltrain.hookimpl\(wrap"
-    with pytest.raises(PluginError, match=message):
+    with says(PluginError):
         RunPlugins().choose(spec_of(Answering, ObserverSpec))
 
 
@@ -349,12 +343,12 @@ class Forgets:
 def test_a_final_none_is_an_error_that_names_the_plugin_or_the_wrapper():
     plugins = RunPlugins()
     plugins.register(Answers(None), "suite")
-    with pytest.raises(PluginError, match=r"rltrain_make_env returned None.*suite 'mine'"):
+    with says(PluginError):
         plugins.first("rltrain_make_env", "suite 'mine'", session=None)
     plugins = RunPlugins()
     plugins.register(Answers(3), "suite:mine")
     plugins.register(Forgets(), "observer:forgets")
-    with pytest.raises(PluginError, match=r"suite 'mine', and wrapped by observer:forgets: each"):
+    with says(PluginError):
         plugins.first("rltrain_make_env", "suite 'mine'", session=None)
 
 
@@ -394,10 +388,10 @@ def test_each_plugin_is_called_even_if_one_raises():
 
 def test_an_import_string_names_an_object_after_a_colon():
     for factory in ("no_such_module:Name", "rltrain.plugins.registry:NoSuchClass"):
-        with pytest.raises(PluginError, match=r"writer 'mine' \(.*could not be loaded"):
+        with says(PluginError):
             RunPlugins().choose(WriterSpec(name="mine", factory=factory))
     assert load_object("rltrain.specs:SuiteSpec") is SuiteSpec
-    with pytest.raises(PluginError, match=r"'a\.b\.C' must be written package\.module:Class"):
+    with says(PluginError):
         load_object("a.b.C")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_up_sessions import session_of
+from messages import check_said, says
 
 from rltrain import train
 from rltrain.errors import UsageError, in_a_line
@@ -61,8 +62,7 @@ def at(number, action):
 
 
 def test_a_checkpoint_that_cannot_be_written_ends_the_run(stub, small_disk, capsys):
-    told = r"^the checkpoint 4\.pt cannot be written \(No space"
-    with pytest.raises(NotSaved, match=told) as ended:
+    with says(NotSaved) as ended:
         run(at(3, lambda session: fill(small_disk)), small_disk)
     assert (ended.value.exit_code, ended.value.may_restart) == (IO_ERROR, False)
     found = find_checkpoint(
@@ -75,7 +75,7 @@ def test_a_checkpoint_that_cannot_be_written_ends_the_run(stub, small_disk, caps
 
 
 def test_a_run_folder_that_was_removed_is_not_made_again(stub, tmp_path):
-    with pytest.raises(NotSaved, match=r"4\.pt cannot be written \(the run folder is gone"):
+    with says(NotSaved):
         run(at(3, lambda session: shutil.rmtree(session.run_folder.path)), tmp_path)
     assert not list(tmp_path.rglob("*.pt"))
 
@@ -116,10 +116,10 @@ def test_a_mistake_in_what_writes_stays_an_error(tmp_path, error):
 
 
 def test_a_log_root_without_room_and_a_writer_refuse_a_run(stub, small_disk, tmp_path):
-    with pytest.raises(UsageError, match="log in first"):
+    with says(UsageError):
         run(lambda *_: None, tmp_path, FailingWriter(UsageError("log in first"), [1]))
     fill(small_disk)
-    with pytest.raises(UsageError, match=r"--log-root .* \(No space left on device\)"):
+    with says(UsageError):
         train(**{**stub.OPTIONS, "log_root": str(small_disk)})
 
 
@@ -165,15 +165,10 @@ class FailsAtTheEnd:
 
 
 @pytest.mark.parametrize(
-    ("kind", "plugin", "told"),
-    [
-        ("writer", FailsAtTheEnd(), "not written: records (writer mine) (ValueError: too late)"),
-        ("observer", FailingWriter(ValueError("a mistake"), [2]), "the observer mine raises Value"),
-    ],
+    ("kind", "plugin"),
+    [("writer", FailsAtTheEnd()), ("observer", FailingWriter(ValueError("a mistake"), [2]))],
 )
-def test_a_writer_at_the_end_and_an_observer_are_named_too(
-    stub, tmp_path, capsys, kind, plugin, told
-):
+def test_a_writer_at_the_end_and_an_observer_are_named_too(stub, tmp_path, capsys, kind, plugin):
     result = run(lambda *_: None, tmp_path, plugin, kind=kind)
     assert (result.exit_code, result.iterations) == (IO_ERROR, 5)
-    assert told in capsys.readouterr().out
+    check_said(capsys.readouterr().out)

@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from helpers import FAMILIES, free_port
+from messages import check_said, says
 
 from rltrain.config import Placement, endpoint
 from rltrain.errors import UsageError
@@ -36,7 +37,7 @@ def met(members, host="127.0.0.1", timeout=30.0) -> list[str]:
         try:
             meet(member, host, port, timeout)
         except UsageError as error:
-            return str(error)
+            return str(error).replace(f":{port}", ":PORT")
         return ""
 
     with ThreadPoolExecutor(len(members)) as threads:
@@ -68,14 +69,12 @@ def test_ranks_meet_in_any_order_of_arrival():
 def test_all_present_ranks_name_the_missing_ones():
     messages = met(ranks(0, 2, of=5), timeout=1.0)
     assert len(set(messages)) == 1
-    assert messages[0].startswith("The ranks did not find each other at 127.0.0.1:")
-    assert "Ranks 1, 3, 4 of 5 did not arrive within 1 s (--join-timeout). Check" in messages[0]
+    check_said(messages[0])
 
 
 def test_the_other_ranks_report_a_missing_rank_0():
     (message,) = met(ranks(1, of=2), timeout=0.5)
-    assert "Rank 0 did not answer within 0.5 s (--join-timeout): " in message
-    assert "refused" in message
+    check_said(message)
 
 
 def test_number_0_is_waited_for_until_its_name_resolves(monkeypatch):
@@ -107,8 +106,9 @@ def test_another_program_at_the_port_is_no_rank_0(words):
                         connection.recv(4096)
 
         threading.Thread(target=answer, daemon=True).start()
-        with pytest.raises(UsageError, match=r"Rank 0 did not answer within 0\.5 s"):
-            meet(*ranks(1, of=2), "127.0.0.1", server.getsockname()[1], 0.5)
+        port = server.getsockname()[1]
+        with says(UsageError, PORT=port):
+            meet(*ranks(1, of=2), "127.0.0.1", port, 0.5)
         server.shutdown(socket.SHUT_RDWR)
 
 
@@ -134,16 +134,15 @@ def test_what_differs_is_named(members, told):
 
 def test_a_loopback_address_is_explained_to_nodes_that_miss_each_other():
     (message,) = met([Member("node", 0, 2, host="a")], timeout=0.1)
-    assert "On each node 127.0.0.1 is the node itself: give node 0's address. Check" in message
+    check_said(message)
     (message,) = met(ranks(0, of=2), timeout=0.1)
     assert "the node itself" not in message
 
 
 def test_a_number_0_that_is_not_at_the_address_is_told_so():
     there = "192.0.2.1"  # An address of documentation, which no machine has.
-    told = r"192\.0\.2\.1 is no address of b: is another node number"
-    with pytest.raises(UsageError, match=told):
-        meet(Member("node", 0, 2, host="b"), there, free_port(), 0.1)
+    with says(UsageError, PORT=(port := free_port())):
+        meet(Member("node", 0, 2, host="b"), there, port, 0.1)
 
 
 STRANGERS = (

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from helpers import refusal
+from messages import check_said, says
 
 from rltrain.cli.main import main
 from rltrain.cli.train import separate
@@ -87,7 +88,7 @@ def test_what_post_init_raises_names_the_options(module):
 
     module.Fails = dataclasses.make_dataclass("Fails", [], namespace={"__post_init__": fails})
     spec = dataclasses.replace(CSV, options="csv_of_a_test:Fails")
-    with pytest.raises(PluginError, match=r"csv_of_a_test:Fails raises KeyError: 'token'\."):
+    with says(PluginError):
         make_options(spec, {})
 
 
@@ -100,32 +101,24 @@ def test_the_plugin_is_made_with_its_options_and_missing_ones_keep_their_default
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    "given",
     [
-        (
-            {"csv": {"flash": 1}},
-            "csv.flash: the writer csv has no such option. Did you mean 'flush'? "
-            "Its options: columns, flush, name.",
-        ),
-        ({"csv": {"flush": "often"}}, "csv.flush=often: must be int."),
-        ({"csv": {"flush": 0}}, "csv: flush=0 must be at least 1."),
-        ({"plain": {"x": 1}}, "plain: the observer plain has no options."),
-        (
-            {"cvs": {"flush": 1}},
-            "cvs: no plugin of this run has this name. Did you mean 'csv'? Plugins with options: "
-            "csv. Options of the library are written agent.key=value, of the task env.key=value.",
-        ),
+        {"csv": {"flash": 1}},
+        {"csv": {"flush": "often"}},
+        {"csv": {"flush": 0}},
+        {"plain": {"x": 1}},
+        {"cvs": {"flush": 1}},
     ],
 )
-def test_wrong_options_are_named(given, message):
-    assert refusal(check_options, [CSV, PLAIN], given) == message
+def test_wrong_options_are_named(given):
+    check_said(refusal(check_options, [CSV, PLAIN], given))
 
 
 def test_a_dataclass_needs_a_default_for_each_field():
     spec = dataclasses.replace(CSV, options="csv_of_a_test:Needs")
-    with pytest.raises(PluginError, match="must have a default for each field: path"):
+    with says(PluginError):
         make_options(spec, {})
-    with pytest.raises(PluginError, match="must be a dataclass"):
+    with says(PluginError):
         make_options(dataclasses.replace(CSV, options="csv_of_a_test:Writer"), {})
     with pytest.raises(AttributeError, match="has no attribute 'Gone'"):
         make_options(dataclasses.replace(CSV, options="csv_of_a_test:Gone"), {})

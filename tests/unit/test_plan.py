@@ -11,6 +11,7 @@ import pytest
 import yaml
 from helpers import check_answers, refusal
 from made_up_runs import made_state
+from messages import check_said, says
 
 from rltrain.errors import UsageError
 from rltrain.options.run import RunOptions
@@ -74,16 +75,9 @@ def test_mistakes_are_answered_as_written(cli, monkeypatch):
     check_answers(Path(__file__).with_name("answers.txt"), answer)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"task": "stub-v0"}, "Unknown task 'stub-v0'. Did you mean 'Stub-v0'?"),
-        ({"suite": "stub"}, "Unknown suite 'stub'. Did you mean 'stubs'?"),
-        ({"num_env": 1}, "Did you mean 'num_envs'?"),
-    ],
-)
-def test_what_is_spelled_wrong_is_named_with_what_is_like_it(refused, options, message):
-    assert message in refused(**options)
+@pytest.mark.parametrize("options", [{"task": "stub-v0"}, {"suite": "stub"}, {"num_env": 1}])
+def test_what_is_spelled_wrong_is_named_with_what_is_like_it(refused, options):
+    check_said(refused(**options))
 
 
 @pytest.mark.parametrize(
@@ -188,8 +182,7 @@ def test_joined_ranks_share_gpus_in_turn(plan, two_gpus):
 
 def test_a_backend_that_cannot_share_here_says_why(refused, plan, two_gpus, monkeypatch):
     monkeypatch.setenv("STUB_CANNOT_SHARE", "its version is too old.")
-    message = refused(**OWN, nproc_per_node=2, gpu_ids=0)
-    assert message == "--backend stub_gpu: 2 ranks on 1 GPU: its version is too old."
+    check_said(refused(**OWN, nproc_per_node=2, gpu_ids=0))
     assert plan(**OWN, nproc_per_node=2).config.gpu_ids is None
 
 
@@ -248,10 +241,7 @@ def test_torchruns_ranks_are_joined(plan, refused):
 
 def test_joined_ranks_take_the_gpu_of_their_local_rank(plan, refused, two_gpus):
     assert plan(TORCHRUN, backend=None, distributed=True).world.device == "cuda:1"
-    message = refused(OF_THREE, backend=None, distributed=True)
-    assert "Local rank 2 has no GPU" in message
-    sharing = "--backend stub_gpu or --backend stub_shared --device cuda."
-    assert f"To debug ranks that share GPUs: {sharing}" in message
+    check_said(refused(OF_THREE, backend=None, distributed=True))
 
 
 def test_restarts_of_several_nodes_need_a_launcher_that_has_them(plan, refused):
@@ -260,8 +250,7 @@ def test_restarts_of_several_nodes_need_a_launcher_that_has_them(plan, refused):
     ranks = {**RANKS, "launcher": "without_restarts"}
     assert plan(**ranks, max_restarts=1).config.max_restarts == 1  # rltrain starts them again.
     nodes = {**ranks, "nnodes": 2, "node_rank": 0, "master_addr": "node0"}
-    message = refused(**nodes, max_restarts=1)
-    assert "--max-restarts 1: the launcher without_restarts does not have it for several" in message
+    check_said(refused(**nodes, max_restarts=1))
 
 
 @pytest.mark.parametrize(
@@ -296,11 +285,9 @@ def test_first_lengths_are_random_as_the_task_or_the_user_says(
     assert ("first episodes of random lengths" in plan_table(made)) is random
 
 
-@pytest.mark.parametrize(("total", "nearest"), [(7, 6), (2, 3), (8, 9), (1, 3)])
-def test_a_total_that_cannot_be_divided_is_refused(refused, total, nearest):
-    message = refused(total_envs=total, distributed=True, nproc_per_node=3)
-    assert f"--total-envs {total}: cannot be divided over 3 ranks" in message
-    assert message.endswith(f"that can is {nearest}.")
+@pytest.mark.parametrize("total", [7, 2, 8, 1])
+def test_a_total_that_cannot_be_divided_is_refused(refused, total):
+    check_said(refused(total_envs=total, distributed=True, nproc_per_node=3))
 
 
 @pytest.mark.parametrize(
@@ -446,16 +433,13 @@ def test_a_refused_combination_gives_the_reason_and_what_works(refused, plan):
 
 def test_a_checkpoint_must_exist_and_fit_the_library(refused, config, tmp_path):
     path = tmp_path / "last.txt"
-    assert refused(checkpoint=path) == f"--checkpoint {path}: there is no such file."
-    assert refused(agent_config=tmp_path) == f"--agent-config {tmp_path}: is a folder."
+    check_said(refused(checkpoint=path))
+    check_said(refused(agent_config=tmp_path))
     (tmp_path / INDEX).write_text("[]")
     removed = tmp_path / "checkpoints" / "9.txt"
-    assert refused(checkpoint=removed) == (
-        f"--checkpoint {removed}: there is no such file. A run with --keep removes older ones: "
-        "type the command again, or name one."
-    )
+    check_said(refused(checkpoint=removed))
     path.write_text("")
-    assert refused(checkpoint=path) == f"--checkpoint {path}: it is empty."
+    check_said(refused(checkpoint=path))
     path.write_text("something else")
     message = f"--checkpoint {path}: this is not a checkpoint of stub: it lacks stub."
     assert refused(checkpoint=path) == message
@@ -464,8 +448,7 @@ def test_a_checkpoint_must_exist_and_fit_the_library(refused, config, tmp_path):
 
 
 def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_path):
-    none = refused(checkpoint="latest", log_root=str(tmp_path))
-    assert none.startswith("--checkpoint latest: no run of stub on Stub-v0")
+    check_said(refused(checkpoint="latest", log_root=str(tmp_path)))
     folder = create_run_folder(str(tmp_path), "stub", "Stub-v0", None)
     state = made_state(2, 1.0, circumstances={"algorithm": "ppo"})
     path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
@@ -477,16 +460,12 @@ def test_latest_is_found_by_the_one_process_that_decides(config, refused, tmp_pa
     nodes = {**RANKS, "nnodes": 2, "node_rank": 1}
     assert config(checkpoint="latest", log_root=str(tmp_path), **nodes).checkpoint == "latest"
     # Three iterations by default, of which two are done.
-    done = refused(checkpoint="latest", log_root=str(tmp_path), max_iterations=2)
-    assert done.startswith("--max-iterations 2: the checkpoint was written after iteration 2")
+    check_said(refused(checkpoint="latest", log_root=str(tmp_path), max_iterations=2))
     assert config(checkpoint="latest", log_root=str(tmp_path), max_iterations=2, algorithm="sac")
     # Of another framework.
     state = made_state(2, 1.0, circumstances={"algorithm": "ppo", "framework": "jax"})
     path = save_with_state(folder, "a.txt", lambda path: path.write_text("stub"), state)
-    assert refused(checkpoint="latest", log_root=str(tmp_path)) == (
-        f"--checkpoint {path}: was saved with jax, but this run uses numpy, whose models and "
-        "optimizers differ. Give --framework jax."
-    )
+    check_said(refused(checkpoint="latest", log_root=str(tmp_path)))
 
 
 @pytest.mark.parametrize(
@@ -551,8 +530,7 @@ def test_the_library_of_the_tasks_authors_is_the_default(site, plan, monkeypatch
     assert "stub, ppo, on numpy (the default)" in plan_table(plan(library=None))
     assert capsys.readouterr().err == ""
     assert plan(task="missing-v7", library=None).config.library == "stub"
-    told = capsys.readouterr().err
-    assert "rltrain: stub: the task's authors chose missing, which cannot be used: " in told
+    check_said(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize("door", ["file", "override", "added", "task"])
@@ -583,7 +561,7 @@ def test_an_option_for_another_program_is_answered_wherever_it_is(
         plan(TORCHRUN, distributed=True, **options)
         assert capsys.readouterr().err == "", "only rank 0 tells"
     if door == "override" and told and "folder" not in said:
-        with pytest.raises(UsageError, match=r"^agent\.\w+=\w+: not read here. Give --"):
+        with says(UsageError):
             plan(**options)
         return
     plan(**options)

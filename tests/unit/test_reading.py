@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from messages import says
 
 from rltrain.files.reading import Unreadable, read_bytes, read_text
 
@@ -37,14 +38,14 @@ def test_a_file_is_read_through_links_within_the_folder(run: Path) -> None:
 @pytest.mark.parametrize("target", ["../private.txt", "media/../../private.txt", "{absolute}"])
 def test_a_link_out_of_the_folder_is_refused(run: Path, target: str) -> None:
     (run / "link").symlink_to(target.format(absolute=run.parent / "private.txt"))
-    with pytest.raises(Unreadable, match="link out of"):
+    with says(Unreadable):
         read_bytes(run / "link", 100, run)
     assert read_bytes(run / "link", 100) == b"private"
 
 
 def test_a_folder_that_is_a_link_out_is_refused_and_one_whose_name_begins_alike(run: Path) -> None:
     (run / "out").symlink_to(run.parent)
-    with pytest.raises(Unreadable, match="link out of"):
+    with says(Unreadable):
         read_bytes(run / "out" / "private.txt", 100, run)
     beside = run.parent / "run2"
     beside.mkdir()
@@ -76,7 +77,7 @@ def special(
 
 def test_what_is_no_plain_file_is_refused_at_once(special: Path) -> None:
     begun = time.monotonic()
-    with pytest.raises(Unreadable, match="no plain file"):
+    with says(Unreadable):
         read_bytes(special, 100)
     assert time.monotonic() - begun < 5
 
@@ -103,9 +104,9 @@ def test_a_writer_of_a_pipe_does_not_notice(run: Path) -> None:
 def test_a_file_of_any_size_costs_no_memory(run: Path) -> None:
     with (run / "sparse").open("wb") as file:
         file.truncate(1 << 42)
-    with pytest.raises(Unreadable, match="larger than 100 bytes"):
+    with says(Unreadable):
         read_bytes(run / "sparse", 100)
-    with pytest.raises(Unreadable, match="larger than 6 bytes"):
+    with says(Unreadable):
         read_bytes(run / "media/a.png", 6)
 
 
@@ -117,5 +118,5 @@ def test_a_missing_file_is_missing_and_text_is_utf_8(run: Path) -> None:
     (run / "text").write_text("grün", encoding="utf-8")
     assert read_text(run / "text", 100, run) == "grün"
     (run / "text").write_bytes(b"\xff\xfe")
-    with pytest.raises(Unreadable, match="no text"):
+    with says(Unreadable):
         read_text(run / "text", 100)

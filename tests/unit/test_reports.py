@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 import pytest
+from messages import check_said
 
 from rltrain.errors import RankFailed, UsageError
 from rltrain.ranks.folders import Notes
@@ -118,9 +119,9 @@ def test_the_first_real_error_becomes_the_runs_error(tmp_path):
 def test_a_failure_has_a_headline_and_says_whether_ranks_may_start_again(tmp_path):
     leave_report(tmp_path, 1, ValueError("of shape\n(3, 4)"))
     error = failure(tmp_path, 1, 1)
-    assert error.headline == "Rank 1 failed with ValueError: of shape"
+    check_said(error.headline)
     assert error.may_restart
-    assert failure(tmp_path / "none", 0, -9).headline == "Rank 0 was killed by SIGKILL."
+    check_said(failure(tmp_path / "none", 0, -9).headline)
     leave_report(tmp_path, 1, RankFailed("never again", may_restart=False))
     assert not failure(tmp_path, 1, 1).may_restart
     leave_report(tmp_path, 1, UsageError("--num-envs 3: must be even."))
@@ -161,22 +162,14 @@ def test_only_a_log_in_the_run_folder_is_named(tmp_path):
     assert f"Rank 0 failed. Its log: {logs / 'rank_0.log'}" in str(failure(reports, 0, 1))
 
 
-@pytest.mark.parametrize(
-    ("code", "message"),
-    [
-        (-9, "Rank 1 was killed by SIGKILL. If no one killed it by hand, the machine may have run"),
-        (-11, "Rank 1 was killed by SIGSEGV."),
-        (-35, "Rank 1 was killed by signal 35."),
-        (7, "Rank 1 exited with code 7 without an exception."),
-    ],
-)
-def test_a_rank_without_a_report_is_described_by_its_exit(tmp_path, code, message):
+@pytest.mark.parametrize("code", [-9, -11, -35, 7])
+def test_a_rank_without_a_report_is_described_by_its_exit(tmp_path, code):
     # The others' reports only say that it is gone.
     leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
     error = failure(tmp_path, 1, code)
     assert isinstance(error, RankFailed)
     assert error.rank == 1
-    assert str(error).startswith(message)
+    check_said(str(error))
 
 
 def test_a_rank_that_could_not_import_an_unguarded_script_says_so(tmp_path):
@@ -184,7 +177,7 @@ def test_a_rank_that_could_not_import_an_unguarded_script_says_so(tmp_path):
     assert isinstance(error, UsageError)
     assert str(error) == NO_GUARD
     log_path(tmp_path, 0).touch()  # It began to work: the status is its task's.
-    assert failure(tmp_path, 0, UNGUARDED).headline.startswith("Rank 0 exited with code 78")
+    check_said(failure(tmp_path, 0, UNGUARDED).headline)
 
 
 def test_a_rank_without_a_report_is_shown_by_the_end_of_its_log(tmp_path):

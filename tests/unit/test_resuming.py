@@ -8,6 +8,7 @@ import os
 import pytest
 from helpers import refusal
 from made_up_runs import begun_run
+from messages import check_said, says
 
 from rltrain.cli.train import read_options
 from rltrain.errors import UsageError
@@ -138,7 +139,7 @@ def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
         read_options(file, [])
     typed = read_options({**file, "checkpoint": config.checkpoint}, [])
     assert make_plan(typed, {}).config.checkpoint == config.checkpoint
-    with pytest.raises(UsageError, match="has no such checkpoint"):
+    with says(UsageError):
         resumed(again.path)
     # The library of train_multigpu gives way to that of the run.
     assert "library" not in read_options({"default_library": "rsl_rl", "resume": "latest"}, [])
@@ -146,26 +147,18 @@ def test_what_goes_on_can_be_gone_on_with(begun, tmp_path):
 
 def test_a_wrong_run_is_refused(begun, tmp_path):
     run, empty = begun(1), begun()
-    assert refused(resume="nowhere") == (
-        "--resume nowhere: is not there. Name a run folder, a checkpoint in one, or latest."
-    )
-    assert refused(resume=300 * "x").endswith(
-        "x: is not there. Name a run folder, a checkpoint in one, or latest."
-    )
+    check_said(refused(resume="nowhere"))
+    check_said(refused(resume=300 * "x"))
     os.mkfifo(tmp_path / "pipe")
-    assert f"{tmp_path / 'pipe'}: is no plain file. Name" in refused(resume=tmp_path / "pipe")
-    assert refused(resume=str(empty)) == (
-        f"--resume {empty}: the run {empty} has no such checkpoint. It has saved none yet. To "
-        f"repeat it: --config {empty / 'config.yaml'}."
-    )
+    check_said(refused(resume=tmp_path / "pipe"))
+    check_said(refused(resume=str(empty)))
     for other in (tmp_path, run / "checkpoints", run / "manifest.json"):
-        assert "is no run folder: config.yaml is missing" in refused(resume=str(other))
+        check_said(refused(resume=str(other)))
     alone = tmp_path / "a" / "file.txt"
     alone.parent.mkdir()
     alone.write_text("stub")
-    assert "To start from a file alone, give --checkpoint FILE" in refused(resume=str(alone))
-    none = refused(resume="latest", log_root=str(tmp_path / "none"))
-    assert none.startswith("--resume latest: no such run below")
+    check_said(refused(resume=str(alone)))
+    check_said(refused(resume="latest", log_root=str(tmp_path / "none")))
     (run / "config.yaml").write_text("[")
     assert "does not parse as YAML" in refused(resume=str(run))
     (run / "config.yaml").unlink()
@@ -180,7 +173,7 @@ def test_what_contradicts_it_is_refused(begun):
             f"--resume and --{next(iter(other)).replace('_', '-')} contradict"
         )
     scheduler = {"launcher": "scheduler", "nproc_per_node": 2}
-    assert "--resume: the launcher scheduler starts the ranks" in refused(resume=run, **scheduler)
+    check_said(refused(resume=run, **scheduler))
 
 
 def test_options_of_plugins_are_kept_and_may_be_changed(begun):

@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from helpers import refusal
+from messages import check_said
 
 from rltrain.config.checks import flag
 from rltrain.errors import UsageError
@@ -75,9 +76,9 @@ def test_wrong_gpu_ids_are_refused(value, message):
 def test_whole_numbers_are_read_and_have_a_minimum(name, minimum):
     assert checked(**{name: str(minimum)}) == minimum
     assert checked(**{name: minimum + 1}) == minimum + 1
-    assert refused(**{name: minimum - 1}).startswith(f"{flag(name)} {minimum - 1}: must be at l")
+    check_said(refused(**{name: minimum - 1}))
     for value in ("many", 1.5, True, [1]):
-        assert "must be a whole number" in refused(**{name: value})
+        check_said(refused(**{name: value}))
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_texts_are_texts(name, tmp_path):
     assert checked(**{name: "x"}) == "x"
     assert checked(**{name: tmp_path}) == str(tmp_path)
     assert "must be text" in refused(**{name: 3})
-    assert "must be text, not empty" in refused(**{name: ""})
+    check_said(refused(**{name: ""}))
 
 
 @pytest.mark.parametrize("name", ["task", "env"])
@@ -139,7 +140,7 @@ def test_an_environment_in_place_of_its_name_is_answered(name):
         def step(self): ...
 
     for given in (Env, Env()):
-        assert "Register the class of the environment, as by" in refused(**{name: given})
+        check_said(refused(**{name: given}))
 
 
 @pytest.mark.parametrize("name", ["writers", "observers"])
@@ -155,7 +156,7 @@ def test_options_of_other_parts_are_mappings_of_their_own(name):
     options = RunOptions.from_mapping({name: given})
     given["c"] = 2
     assert getattr(options, name) == {"a": {"b": 1}, "c": 1}
-    assert refused(**{name: "a=1"}) == f"--{name} a=1: must be a mapping of options."
+    check_said(refused(**{name: "a=1"}))
 
 
 def test_a_message_names_the_flag():

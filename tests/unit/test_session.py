@@ -18,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 from helpers import run_ranks
 from made_up_arrays import MadeUpArrays, tensor
 from made_up_sessions import session_of
+from messages import check_said, says
 
 from rltrain import train
 from rltrain.errors import DivergenceError, NonFiniteError, PluginError, UsageError
@@ -141,18 +142,14 @@ def test_an_error_before_training_shuts_down_without_a_start(run, stub, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("more", "metadata", "message"),
-    [
-        (1, stub_parts.StubEnv.metadata, "'stubs' made 3 environments; 2 were requested"),
-        (0, {"autoreset_mode": AutoresetMode.NEXT_STEP}, "SAME_STEP"),
-        (0, {}, "autoreset mode None"),
-    ],
+    ("more", "metadata"),
+    [(1, stub_parts.StubEnv.metadata), (0, {"autoreset_mode": AutoresetMode.NEXT_STEP}), (0, {})],
 )
-def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, more, metadata, message):
+def test_an_environment_of_the_wrong_kind_is_refused(run, monkeypatch, more, metadata):
     monkeypatch.setattr(stub_parts.StubEnv, "metadata", metadata)
     made = staticmethod(lambda num_envs: stub_parts.StubEnv(num_envs + more))
     monkeypatch.setattr(stub_parts.StubSuite, "env_class", made)
-    with pytest.raises(PluginError, match=message):
+    with says(PluginError):
         run()
 
 
@@ -212,7 +209,7 @@ def test_the_first_reset_takes_the_ranks_seed_and_no_later_one(ranks):
 def test_ranks_that_run_different_things_are_refused(ranks):
     for error in ranks(steps, configs=[{"agent": {"a": {"b": value}}} for value in (1, 2)]):
         assert isinstance(error, UsageError)
-        assert "agent.a.b is 1 on rank 0 and 2 on rank 1" in str(error)
+        check_said(str(error))
 
 
 def test_a_folder_that_cannot_be_made_ends_every_rank(ranks, tmp_path):
@@ -352,7 +349,7 @@ def test_a_rank_that_ends_before_the_others_is_reported(ranks):
 
     for error in ranks(body):
         assert isinstance(error, DivergenceError)
-        assert "rank 0 records iteration 3, rank 1 ends after iteration 2" in str(error)
+        check_said(str(error))
 
 
 def single(body, tmp_path, *more) -> Session:
@@ -431,12 +428,10 @@ def test_a_shutdown_error_fails_a_good_run_after_everything_is_released(stub, tm
 
 
 def test_a_launcher_that_does_not_launch_or_returns_nothing_names_itself(run, monkeypatch):
-    with pytest.raises(PluginError, match=r"launcher 'without_launch' .*: implement launch\."):
+    with says(PluginError):
         run(distributed=True, nproc_per_node=2, launcher="without_launch")
     monkeypatch.setattr(stub_parts.StubLauncher, "launch", lambda self, config, work: None)
-    with pytest.raises(
-        PluginError, match=r"'stub_launcher' returned NoneType: its launch\(\) must"
-    ):
+    with says(PluginError):
         run(distributed=True, nproc_per_node=2)
 
 
@@ -483,7 +478,7 @@ def test_nan_of_the_first_reset_ends_all_ranks_before_a_checkpoint(ranks, stub, 
 
     first, second = ranks(body)
     assert isinstance(first, NonFiniteError)
-    assert "in iteration 1: rank 1: observations, first in environment 1. " in str(first)
+    check_said(str(first))
     assert str(first) == str(second)
     assert stub.RECORDS[-1].error == f"NonFiniteError: {first}"
     assert not list(tmp_path.rglob("last.txt"))
@@ -505,7 +500,7 @@ def test_nan_in_gradients_is_named_by_the_model_that_has_the_parameter(ranks):
         session.record(Scalars(1, {}))
 
     for error in ranks(body, framework="numpy", arrays={"numpy": MadeUpArrays()}):
-        assert "in iteration 1: rank 1: gradients of actor.bias. " in str(error)
+        check_said(str(error))
 
 
 def test_a_library_that_stumbles_over_nan_is_explained(ranks):
@@ -516,7 +511,7 @@ def test_a_library_that_stumbles_over_nan_is_explained(ranks):
 
     other, error = ranks(body)
     assert isinstance(error, NonFiniteError)
-    assert "rank 1: observations, first in environment 1" in str(error)
+    check_said(str(error))
     assert isinstance(error.__cause__, ValueError)
     assert isinstance(other, ValueError), "it has found nothing"
 
@@ -533,8 +528,7 @@ def test_skip_goes_on_with_zeros_and_says_so_once(ranks, stub, capsys):
     assert first.iterations == 2
     said = capsys.readouterr().out
     assert said.count("NaN or infinity in iteration 1: rank 1: observations, first") == 1
-    assert "Observations: 0 takes their place." in said
-    assert "iteration 2" not in said
+    check_said(said)
     assert stub.RECORDS[-2].values == {"nonfinite/observations": 5.0}
 
 
@@ -572,9 +566,7 @@ def test_a_library_that_wraps_nothing_that_it_trains_is_named(ranks, world_size,
     else:
         for each in results:
             assert isinstance(each, PluginError)
-            assert str(each).startswith(
-                "The library 'mine' trains 2 parameters on 2 ranks that belong to no wrapped model"
-            )
+            check_said(str(each))
 
 
 @pytest.mark.parametrize("recorded", [0, 1])
@@ -584,7 +576,7 @@ def test_ranks_that_share_nothing_end_with_an_error(ranks, recorded):
 
     for each in ranks(body, learns_nothing=False):
         assert isinstance(each, PluginError)
-        assert str(each).startswith("The library 'mine' trains nothing together on 2 ranks")
+        check_said(str(each))
     (alone,) = ranks(body, 1, learns_nothing=False)
     assert alone.iterations == recorded
     for each in ranks(body):
@@ -599,9 +591,9 @@ def test_models_of_which_one_is_not_wrapped_are_named_in_the_first_iteration(ran
         records(session, 1)
 
     for each in ranks(body):
-        assert "trains 2 parameters on 2 ranks" in str(each)
+        check_said(str(each))
     for each in ranks(lambda session: session.gradient_sync([np.zeros(1)]) and None):
-        assert "trains 1 parameters on 2 ranks" in str(each)  # It records nothing.
+        check_said(str(each))  # It records nothing.
     assert not [record for record in stub.RECORDS if isinstance(record, Scalars)]
 
 
@@ -637,7 +629,7 @@ def test_numbers_that_a_plugin_adds_join_the_iterations_metrics(ranks, stub):
 
 def test_a_metric_that_is_added_and_no_number_is_named():
     session = RankSession(make_config(), World(), RunPlugins())
-    with pytest.raises(PluginError, match=r"^The metric 'phase' is str: give a number"):
+    with says(PluginError):
         session.add_metric("phase", "warm up")
 
 
@@ -645,25 +637,22 @@ FLOATS, ENDS = np.zeros(3), np.zeros(3, bool)
 
 
 @pytest.mark.parametrize(
-    ("returned", "told"),
+    "returned",
     [
-        ((FLOATS, FLOATS, ENDS, {}), r"\(observations, rewards, .*, info\), not 4 values"),
-        (None, "not NoneType"),
-        ((FLOATS, FLOATS.astype(int), ENDS, ENDS, {}), "rewards of type float and .* not int64"),
-        (
-            (FLOATS, FLOATS[:, None], ENDS, ENDS, {}),
-            r"rewards of .*, not float64 of shape \(3, 1\)",
-        ),
-        ((FLOATS, [0.0] * 3, ENDS, ENDS, {}), "rewards of .*, not list"),
-        ((FLOATS, FLOATS, ENDS.astype(int), ENDS, {}), r"terminations of type bool .* not int64"),
-        ((FLOATS, FLOATS, ENDS, ENDS.any(), {}), r"truncations of .* not bool of shape \(\)"),
+        (FLOATS, FLOATS, ENDS, {}),
+        None,
+        (FLOATS, FLOATS.astype(int), ENDS, ENDS, {}),
+        (FLOATS, FLOATS[:, None], ENDS, ENDS, {}),
+        (FLOATS, [0.0] * 3, ENDS, ENDS, {}),
+        (FLOATS, FLOATS, ENDS.astype(int), ENDS, {}),
+        (FLOATS, FLOATS, ENDS, ENDS.any(), {}),
     ],
 )
-def test_a_first_step_that_cannot_be_counted_is_named(monkeypatch, returned, told):
+def test_a_first_step_that_cannot_be_counted_is_named(monkeypatch, returned):
     monkeypatch.setattr(stub_parts.StubEnv, "step", lambda self, actions: returned)
     env = CountedEnv(stub_parts.StubEnv(3), seed=0)
     env.reset()
-    with pytest.raises(PluginError, match=rf"^step\(\) of the task's environments must .*{told}"):
+    with says(PluginError):
         env.step(np.zeros((3, 1)))
 
 

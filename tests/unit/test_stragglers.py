@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from messages import check_said
 
 from rltrain.ranks.pulse import PulseWriter
 from rltrain.ranks.verdict import Stragglers
@@ -18,9 +19,7 @@ def named(*seconds, iterations=30) -> list[str]:
 @pytest.mark.parametrize("ranks", [2, 3, 8])
 def test_a_rank_with_slow_environments_is_named_once(ranks):
     (line,) = named(*[FAST] * (ranks - 1), (0.1, 0.03))
-    assert line.startswith(f"Rank {ranks - 1} is slow")
-    assert "(rollout) took it 5.0 times as long as the median of all ranks" in line
-    assert "now 0.1 s an iteration, not 0.02 s" in line
+    check_said(line)
 
 
 def test_ten_iterations_in_a_row_after_the_first():
@@ -48,10 +47,9 @@ def test_others_are_not(seconds):
 def test_a_rank_that_waits_within_its_update_is_not_named():
     """As where collectives return at once, and a later read waits for them."""
     (line,) = named((0.1, 0.03), (0.02, 0.11))
-    assert line.startswith("Rank 0 is slow")
+    check_said(line)
     (line,) = named((0.02, 0.2), FAST, FAST)
-    assert line.startswith("Rank 0 is slow")
-    assert "(update)" in line
+    check_said(line)
     assert not named((0.02, 0.11), (0.02, 0.11), (0.02, 0.11))
 
 
