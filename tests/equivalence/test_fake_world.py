@@ -12,6 +12,7 @@ import traceback
 
 import numpy as np
 import pytest
+from messages import check_said, says
 
 from rltrain.testing import (
     CollectiveMismatch,
@@ -272,10 +273,10 @@ def test_an_exception_reaches_the_caller_with_its_own_traceback():
     with pytest.raises(ValueError, match="as planned") as caught:
         world.run(work)
     assert "in fails" in "".join(traceback.format_tb(caught.value.__traceback__))
-    assert "rank 1 of 3" in caught.value.__notes__[0]
+    check_said(caught.value.__notes__[0])
     assert sorted(ended) == [0, 1, 2]
     assert [type(world.errors[rank]) for rank in range(3)] == [PeerLost, ValueError, PeerLost]
-    assert "lost rank 1, by ValueError: as planned" in str(world.errors[0])
+    check_said(str(world.errors[0]))
     # It is not shown twice by a world that runs again.
     world = FakeWorld(2)
     with pytest.raises(ZeroDivisionError):
@@ -298,7 +299,7 @@ def test_a_dead_rank_does_nothing_more():
             events.append(f"rank {group.rank} unwinds")
 
     world = FakeWorld(3, faults=[Fault("dies", rank=0, at=2)])
-    with pytest.raises(RankDied, match="dies on rank 0 at its collective number 2"):
+    with says(RankDied):
         world.run(work)
     assert events[-1] == "rank 0 unwinds"
     said = (": PeerLost", " unwinds")
@@ -324,7 +325,7 @@ def test_nan_is_sent_where_it_was_planted():
     sums = world.run(lambda group: [group.all_reduce(X).sum() for _ in range(3)])
     assert sums[0][0] == sums[0][2] == 6
     assert np.isnan(sums[0][1])
-    with pytest.raises(ValueError, match=r"sends_nan.*barrier, which cannot carry NaN"):
+    with says(ValueError):
         FakeWorld(2, faults=[Fault("sends_nan", 0, 1)]).run(lambda group: group.barrier())
 
 
@@ -334,7 +335,7 @@ def test_a_rank_returns_early_where_it_was_planted():
         group.barrier()
         return "done"
 
-    with pytest.raises(Deadlock, match="rank 1 has returned"):
+    with says(Deadlock):
         FakeWorld(2, faults=[Fault("returns_early", rank=1, at=2)]).run(work)
     both = [Fault("returns_early", rank=rank, at=2) for rank in (0, 1)]
     assert FakeWorld(2, faults=both).run(work) == [None, None]
@@ -342,7 +343,7 @@ def test_a_rank_returns_early_where_it_was_planted():
 
 @pytest.mark.parametrize("kind", ["dies", "sends_nan", "returns_early", "is_late"])
 def test_a_fault_that_never_happened_is_an_error(kind):
-    with pytest.raises(FaultNotReached, match="number 3; it made 2 collectives"):
+    with says(FaultNotReached):
         FakeWorld(2, faults=[Fault(kind, rank=1, at=3)]).run(
             lambda group: [group.all_reduce(X) for _ in range(2)]
         )
@@ -353,38 +354,24 @@ def in_a_world(work, **options):
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error", "message"),
+    ("wrong", "error"),
     [
-        (in_a_world(lambda g: g.all_reduce(X, "product")), ValueError, "no operation 'product'"),
-        (
-            in_a_world(lambda g: g.broadcast(X, src=3)),
-            *(ValueError, "no rank 3 to broadcast from: 2 ranks"),
-        ),
-        (
-            in_a_world(lambda g: g.all_reduce(0.5)),
-            *(TypeError, r"all_reduce\(sum\) takes an array, not 0.5"),
-        ),
-        (in_a_world(lambda g: FakeWorld(2).run(lambda inner: None)), RuntimeError, "only one"),
-        (
-            lambda: FakeWorld(2).run(lambda g: g)[0].barrier(),
-            *(RuntimeError, "a run that has ended on rank 0"),
-        ),
-        (
-            lambda: Fault("die", rank=0, at=1),
-            *(ValueError, r"There is no fault 'die'\. Choose from dies, sends_nan"),
-        ),
+        (in_a_world(lambda g: g.all_reduce(X, "product")), ValueError),
+        (in_a_world(lambda g: g.broadcast(X, src=3)), ValueError),
+        (in_a_world(lambda g: g.all_reduce(0.5)), TypeError),
+        (in_a_world(lambda g: FakeWorld(2).run(lambda inner: None)), RuntimeError),
+        (lambda: FakeWorld(2).run(lambda g: g)[0].barrier(), RuntimeError),
+        (lambda: Fault("die", rank=0, at=1), ValueError),
+        (in_a_world(None, faults=[Fault("dies", 2, 1)]), ValueError),
+        (in_a_world(None, faults=[Fault("dies", 0, 0)]), ValueError),
         *(
-            (in_a_world(None, faults=[fault]), ValueError, "Invalid fault")
-            for fault in (Fault("dies", 2, 1), Fault("dies", 0, 0))
-        ),
-        *(
-            (functools.partial(FakeWorld, ranks, num_nodes=nodes), ValueError, "cannot be spread")
+            (functools.partial(FakeWorld, ranks, num_nodes=nodes), ValueError)
             for ranks, nodes in ((0, 1), (3, 2), (2, 0))
         ),
     ],
 )
-def test_what_cannot_be_is_named(wrong, error, message):
-    with pytest.raises(error, match=message):
+def test_what_cannot_be_is_named(wrong, error):
+    with says(error):
         wrong()
 
 
@@ -394,7 +381,7 @@ def test_a_group_that_was_closed_takes_no_collective():
         group.close()
         group.barrier()
 
-    with pytest.raises(RuntimeError, match="barrier on a process group that rank 0 has closed"):
+    with says(RuntimeError):
         FakeWorld(2).run(work)
 
 
@@ -432,7 +419,7 @@ def test_jax_arrays_stay_jax_arrays():
 
 def test_a_collective_inside_a_compiled_function_is_refused():
     jax = pytest.importorskip("jax")
-    with pytest.raises(TypeError, match=r"all_reduce.* inside a function that jax traces"):
+    with says(TypeError):
         FakeWorld(2).run(lambda group: jax.jit(group.all_reduce)(jax.numpy.ones(2)))
 
 

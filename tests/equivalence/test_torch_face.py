@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
+from messages import says
 from torch_programs import PROGRAMS, groups
 
 from rltrain.testing import CollectiveMismatch, Deadlock, FakeWorld, Fault
@@ -120,27 +121,20 @@ def waits_crosswise(group):
 
 
 @pytest.mark.parametrize(
-    ("work", "error", "message"),
+    ("work", "error"),
     [
-        # The line in the library, and not in torch.
-        (waits_alone, Deadlock, rf"waits for 0 in .*{Path(__file__).name}:\d+ in waits_alone"),
-        (waits_crosswise, Deadlock, "rank 0 waits for 1"),
-        (
-            lambda group: dist.all_reduce(torch.ones(group.rank + 1)),
-            *(CollectiveMismatch, r"float32\[1\](.|\n)*float32\[2\]"),
-        ),
-        (
-            lambda group: dist.send(torch.ones(1), dst=1 - group.rank),
-            *(NotImplementedError, r"no send\. It has all_reduce"),
-        ),
+        (waits_alone, Deadlock),  # It names the line in the library, and not in torch.
+        (waits_crosswise, Deadlock),
+        (lambda group: dist.all_reduce(torch.ones(group.rank + 1)), CollectiveMismatch),
+        (lambda group: dist.send(torch.ones(1), dst=1 - group.rank), NotImplementedError),
         (
             lambda group: dist.all_reduce(torch.ones(1, dtype=torch.int), dist.ReduceOp.BXOR),
-            *(NotImplementedError, "no reduction"),
+            NotImplementedError,
         ),
     ],
 )
-def test_what_is_wrong_is_reported(work, error, message):
-    with pytest.raises(error, match=message):
+def test_what_is_wrong_is_reported(work, error):
+    with says(error):
         FakeWorld(2, torch=True).run(work)
 
 
@@ -167,7 +161,7 @@ def test_a_thread_that_a_rank_starts_may_ask_for_groups():
 def test_a_process_that_has_a_group_is_refused():
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     try:
-        with pytest.raises(RuntimeError, match="that has a torch process group"):
+        with says(RuntimeError):
             FakeWorld(2, torch=True).run(lambda group: None)
     finally:
         dist.destroy_process_group()

@@ -8,6 +8,7 @@ import socket
 import cluster_variables as of
 import pytest
 from cluster_variables import found, joined, without
+from messages import says
 
 from rltrain.clusters import StartedNode
 from rltrain.errors import UsageError
@@ -67,12 +68,12 @@ def test_ranks_of_skrls_launcher_are_found_for_jax():
     spec, place = found(of.SKRL, framework="jax")
     assert (spec.name, place.world) == ("skrl-jax", World(1, 1, 0, 2, 2, 1))
     assert (place.master_addr, place.master_port) == ("10.0.0.1", 5000)
-    with pytest.raises(UsageError, match=r"for jax, and the run is on torch. Add --framework jax"):
+    with says(UsageError):
         found(of.SKRL)
-    with pytest.raises(UsageError, match="JAX_RANK=x, JAX_LOCAL_RANK=1, JAX_WORLD_SIZE=2 are not"):
+    with says(UsageError):
         found({**of.SKRL, "JAX_RANK": "x"}, framework="jax")
     assert found({"JAX_RANK": "1", "JAX_LOCAL_RANK": "1"}, framework="jax") is None
-    with pytest.raises(UsageError, match="contradict each other: JAX_RANK=2"):
+    with says(UsageError):
         found({**of.SKRL, "JAX_RANK": "2"}, framework="jax")
 
 
@@ -91,11 +92,11 @@ def test_a_node_starts_its_ranks():
 
 def test_nodes_that_the_user_only_counts_are_numbered_by_the_cluster():
     assert joined(of.TRAIN_JOB, nnodes=2)[0].node_rank == 1
-    with pytest.raises(UsageError, match=r"--nnodes 3: kubeflow \(PET_NNODES=2.*\) counts 2 nodes"):
+    with says(UsageError):
         joined(of.TRAIN_JOB, nnodes=3)
     asked, world = joined(of.INDEXED_JOB, nnodes=4)
     assert (asked.nnodes, asked.node_rank, world) == (4, 1, None)
-    with pytest.raises(UsageError, match=r"JOB_COMPLETION_INDEX=1.*how many nodes.*--nnodes N"):
+    with says(UsageError):
         joined(of.INDEXED_JOB)
 
 
@@ -109,7 +110,7 @@ def test_the_first_node_may_be_its_own_master(monkeypatch):
     monkeypatch.setattr("rltrain.placement.cluster.own_address", lambda: "10.0.0.7")
     main = {**without(of.AWS_BATCH, list(of.AWS_BATCH)[3]), "AWS_BATCH_JOB_NODE_INDEX": "2"}
     assert joined(main)[0].master_addr == "10.0.0.7"
-    with pytest.raises(UsageError, match=r"indexed-job \(.*does not say on which host rank 0 is"):
+    with says(UsageError):
         joined({"JOB_COMPLETION_INDEX": "1"}, nnodes=2)
 
 
@@ -130,7 +131,7 @@ def test_the_first_node_may_be_its_own_master(monkeypatch):
 def test_nodes_whose_plugin_is_not_installed_do_not_train_alone_in_silence(environ, plugin):
     registry = Registry(each for each in of.REGISTRY.records if each.distribution != plugin)
     wanted = RunOptions(distributed=True)
-    with pytest.raises(UsageError, match=f"several nodes, and {plugin}, .*pip install '{plugin}"):
+    with says(UsageError):
         find_cluster(wanted, registry, environ)
     for given in ({"cluster": "none"}, {"nnodes": 2, "node_rank": 0}):
         assert find_cluster(dataclasses.replace(wanted, **given), registry, environ) is None
@@ -167,30 +168,24 @@ def test_a_node_that_is_alone_is_not_found(environ):
 
 
 @pytest.mark.parametrize(
-    ("environ", "message"),
+    "environ",
     [
-        (
-            without(of.AWS_BATCH, list(of.AWS_BATCH)[3]),
-            r"PRIVATE_IPV4_ADDRESS \(not set\): the main node's address is missing",
-        ),
-        ({**of.VOLCANO_WITH_MASTER, "HOSTNAME": "x"}, "HOSTNAME=x.*in none of the lists of hosts"),
-        ({**of.VOLCANO, "VC_TASK_INDEX": "2"}, "VC_TASK_INDEX=2.*in none of the lists of hosts"),
-        (without(of.SAGEMAKER, "SM_CURRENT_HOST"), "the host is not in the list of hosts"),
-        ({**of.SAGEMAKER, "SM_CURRENT_HOST": "x"}, "the host is not in the list of hosts"),
-        ({**of.SAGEMAKER, "SM_HOSTS": "[a"}, r"SM_HOSTS=\[a: rltrain cannot read it"),
-        ({"CLUSTER_SPEC": '{"cluster": {}}'}, "CLUSTER_SPEC=.*rltrain cannot read it"),
-        ({"CLUSTER_SPEC": "[" * 100_000}, r"CLUSTER_SPEC=\[{200}: rltrain cannot read it"),
-        ({**of.AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "-3"}, "are not valid rank numbers"),
-        ({**of.AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX": "-1"}, "are not valid rank numbers"),
-        (
-            {**of.TRAIN_JOB, "PET_NNODES": "1:4"},
-            "PET_NNODES=1:4.*are torchrun's: torchrun -m rltrain",
-        ),
-        (without(of.TRAIN_JOB, "PET_NODE_RANK"), r"PET_NODE_RANK \(not set\): it is unknown"),
+        without(of.AWS_BATCH, list(of.AWS_BATCH)[3]),
+        {**of.VOLCANO_WITH_MASTER, "HOSTNAME": "x"},
+        {**of.VOLCANO, "VC_TASK_INDEX": "2"},
+        without(of.SAGEMAKER, "SM_CURRENT_HOST"),
+        {**of.SAGEMAKER, "SM_CURRENT_HOST": "x"},
+        {**of.SAGEMAKER, "SM_HOSTS": "[a"},
+        {"CLUSTER_SPEC": '{"cluster": {}}'},
+        {"CLUSTER_SPEC": "[" * 100_000},
+        {**of.AWS_BATCH, "AWS_BATCH_JOB_NUM_NODES": "-3"},
+        {**of.AWS_BATCH, "AWS_BATCH_JOB_NODE_INDEX": "-1"},
+        {**of.TRAIN_JOB, "PET_NNODES": "1:4"},
+        without(of.TRAIN_JOB, "PET_NODE_RANK"),
     ],
 )
-def test_incomplete_or_contradictory_variables_are_shown(environ, message):
-    with pytest.raises(UsageError, match=message):
+def test_incomplete_or_contradictory_variables_are_shown(environ):
+    with says(UsageError):
         found(environ)
 
 

@@ -6,6 +6,7 @@ import re
 
 import pytest
 from helpers import python
+from messages import says
 
 from rltrain.builtin.plugin import COMMANDS
 from rltrain.cli.main import main, read_run
@@ -24,9 +25,7 @@ def test_the_first_help_is_one_screen_of_commands(capsys):
 
 
 def test_a_command_that_does_not_train_is_no_run():
-    with pytest.raises(
-        UsageError, match=r"rltrain doctor: does not train\. Give the flags of a run"
-    ):
+    with says(UsageError):
         read_run(["doctor", "--no-ranks"])
 
 

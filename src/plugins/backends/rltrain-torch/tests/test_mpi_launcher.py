@@ -8,6 +8,7 @@ import sys
 from multiprocessing.connection import wait
 
 import pytest
+from messages import says
 
 from rltrain.config import Placement
 from rltrain.errors import RankFailed, UsageError
@@ -31,20 +32,20 @@ def test_the_backend_is_never_chosen_silently_and_brings_its_launcher():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({"mpi.mpiexec": "mpirun 'a"}, "mpiexec=mpirun 'a: No closing quotation"),
+        {"mpi.mpiexec": "mpirun 'a"},
         # Several nodes are for the site's own command.
-        ({"nnodes": 2, "node_rank": 0}, "--nnodes 2: the launcher mpi does not have it"),
+        {"nnodes": 2, "node_rank": 0},
     ],
 )
-def test_wrong_options_are_refused(options, message):
-    with pytest.raises(UsageError, match=message):
+def test_wrong_options_are_refused(options):
+    with says(UsageError):
         make_plan({**RUN, "backend": "mpi", **options}, {})
 
 
 def test_ranks_of_another_backend_are_refused():
-    with pytest.raises(UsageError, match="its ranks speak MPI, not gloo"):
+    with says(UsageError):
         MpiLauncher(MpiOptions()).launch(Placement(backend="gloo", nproc_per_node=2), print)
 
 
@@ -55,22 +56,22 @@ def test_ranks_on_several_nodes_need_no_address():
     plan = make_plan({**asked, "backend": "mpi"}, environ)
     assert plan.world is not None
     assert (plan.world.rank, plan.world.node_rank, plan.world.num_nodes) == (3, 1, 2)
-    with pytest.raises(UsageError, match="Add --master-addr HOST"):
+    with says(UsageError):
         make_plan(asked, environ)
 
 
 def test_without_mpiexec_it_says_what_to_install(monkeypatch, tmp_path):
-    with pytest.raises(UsageError, match="there is no command nothere"):
+    with says(UsageError):
         mpiexec(MpiOptions(mpiexec="nothere --flag"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
-    with pytest.raises(UsageError, match="there is no mpiexec next to this Python or on PATH"):
+    with says(UsageError):
         mpiexec(MpiOptions())
 
 
 def test_what_mpiexec_prints_is_shown_if_no_rank_started(tmp_path):
     command = f"'{sys.executable}' -c 'import sys; sys.exit(\"no slots are free\")'"
-    with pytest.raises(RankFailed, match="ended with status 1, and printed last:\nno slots are"):
+    with says(RankFailed):
         MpiLauncher(MpiOptions(mpiexec=command)).launch(
             Placement(backend="mpi", nproc_per_node=2), print
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from messages import says
 
 from rltrain.errors import NonFiniteError
 from rltrain.metrics.numbers import NonFiniteCheck
@@ -87,7 +88,7 @@ def test_a_run_that_learns_nothing_any_more_ends(ranks):
     reached = {}
 
     def work(group):
-        with pytest.raises(NonFiniteError, match="every update was left out"):
+        with says(NonFiniteError):
             train(group, [1, *[2] * 9, 1, *[2] * 30], reached)
 
     FakeWorld(ranks).run(work)

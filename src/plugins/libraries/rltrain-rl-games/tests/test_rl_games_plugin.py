@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from messages import check_said, says
 from rl_games.algos_torch import model_builder
 from rl_games.algos_torch.model_builder import ModelBuilder
 from rl_games.algos_torch.network_builder import NetworkBuilder
@@ -133,27 +134,18 @@ def test_an_iteration_is_a_rollout(options, expected):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        (
-            {"minibatch_size": 100},
-            r"minibatch_size 100: does not divide .* 2048 .*leaves 48 over.*--scale-minibatches,",
-        ),
-        (
-            {"minibatch_size_per_env": 5},
-            r"minibatch_size_per_env 5: does not divide .* 2048 .*over\. Choose another size",
-        ),
-        ({"minibatch_size_per_env": None}, "minibatch_size: must be given"),
-        ({"horizon_length": 0}, "horizon_length=0: must be a whole number"),
-        ({"seq_length": 3}, r"seq_length 3: does not divide a rank's batch of 2048"),
-        (
-            {"central_value_config.minibatch_size": 100},
-            r"central_value_config\.minibatch_size 100: does not divide",
-        ),
+        {"minibatch_size": 100},
+        {"minibatch_size_per_env": 5},
+        {"minibatch_size_per_env": None},
+        {"horizon_length": 0},
+        {"seq_length": 3},
+        {"central_value_config.minibatch_size": 100},
     ],
 )
-def test_mini_batches_that_do_not_divide_are_refused_by_their_name(options, message):
-    with pytest.raises(UsageError, match=message):
+def test_mini_batches_that_do_not_divide_are_refused_by_their_name(options):
+    with says(UsageError):
         iteration(resolved({f"params.config.{key}": value for key, value in options.items()}))
 
 
@@ -178,30 +170,22 @@ RNN = {"params.network.rnn": {"name": "gru"}, "params.config.minibatch_size": 51
 
 
 @pytest.mark.parametrize(
-    ("options", "numbers", "message"),
+    ("options", "numbers"),
     [
-        (
-            {"params.config.minibatch_size": 2048},
-            (100, 10),
-            r"minibatch_size 2048 does not divide horizon_length 32 x 100 env.*num_actors",
-        ),
-        (
-            {"params.config.minibatch_size": 32},
-            (64, 1),
-            r"the 64 mini-batches .* a rank's batch of 32 .* --num-envs that is divisible by 2\.",
-        ),
-        (RNN, (64, 1), r"4 mini-batches .* into sequences of 32\. Choose .* divisible by 4\."),
+        ({"params.config.minibatch_size": 2048}, (100, 10)),
+        ({"params.config.minibatch_size": 32}, (64, 1)),
+        (RNN, (64, 1)),
     ],
 )
-def test_mini_batches_that_cannot_be_scaled_are_refused(options, numbers, message):
+def test_mini_batches_that_cannot_be_scaled_are_refused(options, numbers):
     agent = resolved({**options, "params.config.seq_length": 32}).agent
-    with pytest.raises(UsageError, match=message):
+    with says(UsageError):
         SPEC.scale_mini_batches(agent, *numbers)
 
 
 def test_sequences_of_a_recurrent_policy_divide_rollout_and_mini_batches():
     options = {"params.network.rnn": {"name": "gru"}, "params.config.seq_length": 64}
-    with pytest.raises(UsageError, match=r"seq_length 64: does not divide horizon_length 32 and"):
+    with says(UsageError):
         iteration(resolved(options))
 
 
@@ -326,7 +310,7 @@ def test_the_checkpoint_that_a_file_names_is_not_loaded(tmp_path, capsys):
     options["params"] |= {"load_checkpoint": True, "load_path": "a.pth"}
     plan(tmp_path, options)
     (told,) = capsys.readouterr().err.splitlines()
-    assert told.startswith("rltrain: agent.params.load_checkpoint: not read here. A new run")
+    check_said(told)
     options["params"]["load_checkpoint"] = False
     plan(tmp_path, options)
     assert capsys.readouterr().err == ""

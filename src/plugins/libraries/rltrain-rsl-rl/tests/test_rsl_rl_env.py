@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete
+from messages import says
 from rsl_rl.models import CNNModel
 from rsl_rl.storage import RolloutStorage
 from rsl_rl_stubs import LocalSession, PointEnv, small_agent
@@ -78,7 +79,7 @@ def test_time_outs_are_truncations_without_termination():
 def test_random_lengths_need_an_environment_that_offers_them(tmp_path):
     agent = small_agent()
     agent["init_at_random_ep_len"] = True
-    with pytest.raises(UsageError, match=r"does not offer (max_episode_length|episode_length_buf)"):
+    with says(UsageError):
         RslRlLibrary().rltrain_train(LocalSession(tmp_path, agent))
 
 
@@ -97,11 +98,11 @@ def test_observations_are_copies_outside_inference_mode():
 def test_spaces_of_another_kind_are_refused():
     env = PointEnv()
     env.single_action_space = Discrete(3)
-    with pytest.raises(UsageError, match="continuous actions"):
+    with says(UsageError):
         RslRlEnv(env, "cpu")
     env = PointEnv()
     env.single_observation_space = Dict({"policy": Discrete(3)})
-    with pytest.raises(UsageError, match="'policy' is"):
+    with says(UsageError):
         RslRlEnv(env, "cpu")
 
 

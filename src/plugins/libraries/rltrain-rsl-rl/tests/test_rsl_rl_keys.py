@@ -8,6 +8,7 @@ import pytest
 import rsl_rl.models
 import rsl_rl.modules
 import yaml
+from messages import check_said, says
 from rsl_rl import extensions
 from rsl_rl.algorithms import PPO, Distillation
 from rsl_rl.models import CNNModel, MLPModel, RNNModel
@@ -105,7 +106,7 @@ def test_a_key_or_a_word_that_rsl_rl_does_not_take_is_refused(key, value, meant,
 )
 def test_a_key_that_rsl_rl_needs_is_named(key, tmp_path):
     rnd = {"predictor_hidden_dims": [8], "target_hidden_dims": [8]}
-    with pytest.raises(UsageError, match=rf"^agent\.{key}: is missing, and rsl_rl 5"):
+    with says(UsageError):
         plan(tmp_path, {"algorithm.rnd_cfg": rnd} if "rnd" in key else {key: ...})
 
 
@@ -128,37 +129,33 @@ def test_names_that_are_typed_for_scripts_are_answered(capsys):
 
 
 @pytest.mark.parametrize(
-    ("key", "value", "told"),
+    ("key", "value"),
     [
-        ("resume", True, "Continue a run with --resume RUN"),
-        ("logger", "wandb", "Give --writer NAME"),
-        ("logger", {"class_name": "WandbLogWriter"}, "Give --writer NAME for others"),
-        ("class_name", "my_lab:MyRunner", "The runner is rltrain's own"),
-        ("my_key", 1, " reads no such option."),
-        ("policy.init_noise_std", 0.3, "rsl_rl 5: agent.actor.distribution_cfg.init_std."),
-        ("policy.critic_hidden_dims", [8], "rsl_rl 5: agent.critic.hidden_dims."),
-        ("policy.activation", "elu", "rsl_rl 5: agent.actor.activation, and of critic."),
+        ("resume", True),
+        ("logger", "wandb"),
+        ("logger", {"class_name": "WandbLogWriter"}),
+        ("class_name", "my_lab:MyRunner"),
+        ("my_key", 1),
+        ("policy.init_noise_std", 0.3),
+        ("policy.critic_hidden_dims", [8]),
+        ("policy.activation", "elu"),
     ],
 )
-def test_a_files_words_to_scripts_are_answered_and_typed_ones_refused(
-    key, value, told, tmp_path, capsys
-):
+def test_a_files_words_to_scripts_are_answered_and_typed_ones_refused(key, value, tmp_path, capsys):
     if not key.startswith("policy"):
         plan(tmp_path, {**OF_SCRIPTS, "logger": "tensorboard", key: value})
         (line,) = capsys.readouterr().err.splitlines()
-        assert line.startswith(f"rltrain: agent.{key}: ")
-        assert told in line
+        check_said(line)
     if key != "my_key" and not isinstance(value, dict):
         with pytest.raises(UsageError) as refused:
             typed(**{key: value})
-        assert str(refused.value).startswith(f"agent.{key}={value}: not read here. ")
-        assert told in str(refused.value)
+        check_said(str(refused.value))
         typed(**{f"+{key}": value})
-        assert told in capsys.readouterr().err
+        check_said(capsys.readouterr().err)
 
 
 def test_an_algorithm_of_ones_own_is_refused_for_that():
-    with pytest.raises(UsageError, match=r"^an algorithm of one's own \(.*class_name=PPOAMP\)"):
+    with says(UsageError):
         typed(**{"algorithm.class_name": "PPOAMP", "+algorithm.schedule": "mine"})
 
 

@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from messages import says
 from rsl_rl.modules import EmpiricalDiscountedVariationNormalization, EmpiricalNormalization
 from rsl_rl_stubs import LocalSession, small_agent
 from torch import nn
@@ -176,7 +177,7 @@ def test_a_reward_normalizer_that_does_not_learn_only_normalizes():
 
 def test_an_environment_without_a_time_step_is_a_usage_error(tmp_path):
     session = LocalSession(tmp_path, small_agent(rnd_cfg={"weight": 1.0}))
-    with pytest.raises(UsageError, match=r"agent\.algorithm\.rnd_cfg: .* step_dt"):
+    with says(UsageError):
         RslRlLibrary().rltrain_train(session)
 
 

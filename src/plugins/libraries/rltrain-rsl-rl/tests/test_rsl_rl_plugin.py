@@ -4,6 +4,7 @@ import copy
 from dataclasses import replace
 
 import pytest
+from messages import says
 from rsl_rl_stubs import small_agent
 
 from rltrain.errors import UsageError
@@ -126,8 +127,7 @@ def test_discrete_tasks_are_refused(action):
 
 def test_groups_that_the_task_lacks_are_refused():
     agent = {**small_agent(), "obs_groups": {"critic": ["policy", "height"]}}
-    message = r"critic=\['policy', 'height'\]: must name .* of the task, which are critic, policy\."
-    with pytest.raises(UsageError, match=message):
+    with says(UsageError):
         refused(agent, TaskInfo("any", "continuous", observations=ASYMMETRIC))
 
 
@@ -186,30 +186,21 @@ def test_the_plan_knows_what_an_iteration_is():
 
 
 @pytest.mark.parametrize(
-    ("changes", "fits", "fails", "message"),
+    ("changes", "fits", "fails"),
     [
-        (
-            {"algorithm.num_mini_batches": 3},
-            *(3, 4, r"4 environments x 8 steps = 32 rows: 32 / 3 leaves 2"),
-        ),
-        (
-            {"critic.class_name": "RNNModel"},
-            *(4, 2, r"num_mini_batches=2: .* would have one environment"),
-        ),
-        (
-            {"actor.class_name": "rsl_rl.models:RNNModel"},
-            *(4, 5, r"num_mini_batches=2: .* 5 environments, whose whole"),
-        ),
-        ({"num_steps_per_env": "many"}, None, 4, r"agent\.num_steps_per_env='many'"),
+        ({"algorithm.num_mini_batches": 3}, 3, 4),
+        ({"critic.class_name": "RNNModel"}, 4, 2),
+        ({"actor.class_name": "rsl_rl.models:RNNModel"}, 4, 5),
+        ({"num_steps_per_env": "many"}, None, 4),
     ],
 )
-def test_mini_batches_that_do_not_divide_the_batch_are_refused(changes, fits, fails, message):
+def test_mini_batches_that_do_not_divide_the_batch_are_refused(changes, fits, fails):
     agent = small_agent()
     for key, value in changes.items():
         set_dotted(agent, key, value)
     if fits:
         SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=fits))
-    with pytest.raises(UsageError, match=message):
+    with says(UsageError):
         SPEC.iteration(make_config(library="rsl_rl", agent=agent, num_envs=fails))
 
 

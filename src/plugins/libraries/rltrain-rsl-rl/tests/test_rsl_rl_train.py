@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from messages import says
 from rsl_rl.runners import DistillationRunner, OnPolicyRunner
 from rsl_rl_stubs import (
     CURIOUS,
@@ -71,7 +72,7 @@ def test_the_session_is_called_in_order_and_before_the_first_record(tmp_path):
 def test_a_missing_number_of_iterations_is_reported(tmp_path):
     agent = small_agent()
     del agent["max_iterations"]
-    with pytest.raises(UsageError, match="--max-iterations"):
+    with says(UsageError):
         train(LocalSession(tmp_path, agent))
 
 
@@ -152,7 +153,7 @@ def test_rsl_rl_calls_no_collective_by_itself(train_ranks):
 def test_normalizing_images_is_refused(train_ranks):
     task = "rltrain/CartPoleContinuousCamera-v1"
     options = {**ADAPTIVE, "actor.obs_normalization": True}
-    with pytest.raises(UsageError, match=r"agent\.actor\.obs_normalization=false"):
+    with says(UsageError):
         train_ranks(FakeWorld(2), task=task, agent=options)
 
 

@@ -7,6 +7,7 @@ import math
 import pytest
 import torch
 from gymnasium import spaces
+from messages import check_said, says
 from skrl_fakes import Corridor, FakeSession, Pictured, small_agent
 from skrl_policies import Beside
 
@@ -89,7 +90,7 @@ def test_rewards_are_not_shared_with_the_task():
 def test_groups_without_a_policy_are_refused():
     corridor = Corridor(2)
     corridor.single_observation_space = spaces.Dict({"camera": spaces.Box(0, 1, (2,))})
-    with pytest.raises(UsageError, match="camera"):
+    with says(UsageError):
         SkrlEnv(corridor, "cpu", "episode")
 
 
@@ -114,23 +115,18 @@ def test_the_policys_group_may_have_parts(parts, space):
 
 
 @pytest.mark.parametrize(
-    ("space", "instead"),
-    [
-        (spaces.Dict(place=BOXES[0], speed=BOXES[1]), 'take OBSERVATIONS["place"] and OBSERV'),
-        (spaces.Tuple(BOXES), "take OBSERVATIONS[0] and OBSERVATIONS[1]."),
-        (spaces.Discrete(3), "take one_hot_encoding(OBSERVATION_SPACE, OBSERVATIONS)."),
-    ],
+    "space", [spaces.Dict(place=BOXES[0], speed=BOXES[1]), spaces.Tuple(BOXES), spaces.Discrete(3)]
 )
-def test_networks_that_take_a_composite_group_as_one_array_are_refused(space, instead):
+def test_networks_that_take_a_composite_group_as_one_array_are_refused(space):
     corridor = Corridor(1)
     corridor.single_observation_space = spaces.Dict({"policy": space})
     session = FakeSession(corridor, small_agent(observation_preprocessor=None))
     with (
         bootstrap.configured(session.world),
-        pytest.raises(UsageError, match="as one array") as caught,
+        says(UsageError) as caught,
     ):
         SessionRunner(session)
-    assert instead in str(caught.value)
+    check_said(str(caught.value))
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -7,6 +7,7 @@ import importlib
 
 import pytest
 import yaml
+from messages import check_said, says
 from skrl_fakes import small_agent
 
 from rltrain.errors import UsageError
@@ -39,20 +40,20 @@ def test_defaults_are_never_refused():
 
 
 @pytest.mark.parametrize(
-    ("changes", "name"),
+    "changes",
     [
-        ({"agent.class": "IPPO"}, "agent.class=IPPO"),
-        ({"agent.class": "PPO_RNN"}, "a recurrent agent"),
-        ({"agent.class": "Nonsense"}, "an agent.class that is not adapted"),
-        ({"agent.class": "DQN", "memory.memory_size": 9}, "an agent for another kind of action"),
-        ({"agent.class": "SAC", "memory.memory_size": -1}, "a replay buffer without a size"),
-        ({"memory.memory_size": 9}, "a memory of another size than the rollout"),
-        ({"agent.experiment.wandb": True}, "Weights & Biases by skrl"),
-        ({"models.policy.class": "CategoricalMixin"}, "a policy for another kind of action"),
+        {"agent.class": "IPPO"},
+        {"agent.class": "PPO_RNN"},
+        {"agent.class": "Nonsense"},
+        {"agent.class": "DQN", "memory.memory_size": 9},
+        {"agent.class": "SAC", "memory.memory_size": -1},
+        {"memory.memory_size": 9},
+        {"agent.experiment.wandb": True},
+        {"models.policy.class": "CategoricalMixin"},
     ],
 )
-def test_what_is_refused(changes, name):
-    assert refusals(changes)[0] == name, "the first is reported"
+def test_what_is_refused(changes):
+    check_said(refusals(changes)[0])
 
 
 @pytest.mark.parametrize("algorithm", ["dqn", "ddqn"])
@@ -95,7 +96,7 @@ def test_the_plan_knows_what_an_iteration_is():
     assert iteration(config) == Iteration(steps=4, iterations=3, mini_batches=2)
     assert iteration(dataclasses.replace(config, max_iterations=7)).iterations == 7
     agent["agent"]["mini_batches"] = 33
-    with pytest.raises(UsageError, match=r"4 steps x 8 environments = 32 rows"):
+    with says(UsageError):
         iteration(config)
 
 
@@ -104,7 +105,7 @@ def test_the_plan_knows_what_an_iteration_is():
 def test_a_value_that_is_not_a_count_is_reported(key, value):
     agent = small_agent()
     agent["agent"][key] = value
-    with pytest.raises(UsageError, match=f"agent.agent.{key}="):
+    with says(UsageError):
         iteration(make_config(library="skrl", agent=agent, num_envs=8))
 
 
@@ -113,7 +114,7 @@ def test_a_value_that_is_not_a_count_is_reported(key, value):
 def test_a_value_that_is_not_a_number_is_reported(key, value):
     agent = default_agent(TASK, "sac")
     set_dotted(agent, key, value)
-    with pytest.raises(UsageError, match=rf"agent\.{key}={value!r}: give a"):
+    with says(UsageError):
         iteration(make_config(library="skrl", agent=agent, num_envs=8))
 
 
@@ -183,22 +184,22 @@ def test_a_class_may_be_none_or_an_expression(given):
 
 @pytest.mark.parametrize("door", ["file", "typed"])
 @pytest.mark.parametrize(
-    ("key", "meant"),
+    "key",
     [
-        ("agent.ratio_clp", "ratio_clip"),
-        ("agent.experiment.checkpoint_intervall", "checkpoint_interval"),
-        ("trainer.timestep", "timesteps"),
-        ("memory.memory_sizes", "memory_size"),
-        ("models.policy.initial_log_stdd", "initial_log_std"),
+        "agent.ratio_clp",
+        "agent.experiment.checkpoint_intervall",
+        "trainer.timestep",
+        "memory.memory_sizes",
+        "models.policy.initial_log_stdd",
     ],
 )
-def test_a_key_that_skrl_lacks_is_refused_by_the_plan(key, meant, door, tmp_path):
+def test_a_key_that_skrl_lacks_is_refused_by_the_plan(key, door, tmp_path):
     options = default_agent(TaskInfo("any", "continuous"), "ppo")
     set_dotted(options, key, 1)
     path = tmp_path / "agent.yaml"
     path.write_text(yaml.safe_dump(options))
     given = {"agent": {key: 1}} if door == "typed" else {"agent_config": str(path)}
-    with pytest.raises(UsageError, match=rf"^agent\.{key}: .*no such option.* mean '.*{meant}'"):
+    with says(UsageError):
         make_plan({"library": "skrl", "task": "rltrain/CartPoleContinuous-v1", **given})
 
 
@@ -224,8 +225,8 @@ def test_the_keys_are_those_of_the_installed_version():
 def test_what_is_without_effect_is_answered(capsys):
     plan(**{"agent.experiment.directory": "x", "agent.experiment.write_interval": 5})
     first, second = capsys.readouterr().err.splitlines()
-    assert first.startswith("rltrain: agent.agent.experiment.directory: not read here. The folder")
-    assert "Metrics are recorded in every iteration." in second
+    check_said(first)
+    check_said(second)
 
 
 def test_options_of_any_shape_are_read():

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium import spaces
+from messages import says
 from skrl_fakes import ACTIONS, Corridor, FakeSession, small_agent
 
 from rltrain.errors import UsageError
@@ -156,7 +157,7 @@ def test_actions_without_bounds_are_not_clipped(key):
     agent, env = small_agent(), Corridor(8)
     agent["models"]["policy"][key] = True
     env.single_action_space = spaces.Box(-np.inf, np.inf, (1,))
-    with pytest.raises(UsageError, match=rf"agent\.models\.policy\.{key}=True: .* no bounds"):
+    with says(UsageError):
         train(FakeSession(env, agent, max_iterations=1))
 
 
@@ -246,7 +247,7 @@ def test_random_actions_of_an_unbounded_space():
 def test_noise_needs_bounds(algorithm):
     env = Corridor(8)
     env.single_action_space = spaces.Box(-np.inf, np.inf, (1,))
-    with pytest.raises(UsageError, match=f"class={algorithm.upper()}: .* has none"):
+    with says(UsageError):
         SessionRunner(FakeSession(env, replay_agent(algorithm), max_iterations=1))
 
 

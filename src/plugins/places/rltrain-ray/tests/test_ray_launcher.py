@@ -7,6 +7,7 @@ import signal
 import socket
 
 import pytest
+from messages import says
 
 from rltrain.config import Placement
 from rltrain.errors import PeerLost, RankFailed, UsageError
@@ -49,16 +50,16 @@ def test_a_run_on_gpus_is_planned_where_there_are_none():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({}, "--launcher ray: say how many ranks each node has"),
-        ({"nproc_per_node": 2, "ray.cpus_per_rank": -1}, "ray: cpus_per_rank=-1 must not be"),
-        ({"nproc_per_node": 2, "gpu_ids": [0]}, "--gpu-ids: the launcher ray starts the ranks on"),
-        ({"nproc_per_node": 2, "master_addr": "a"}, "the launcher ray does not have it"),
+        {},
+        {"nproc_per_node": 2, "ray.cpus_per_rank": -1},
+        {"nproc_per_node": 2, "gpu_ids": [0]},
+        {"nproc_per_node": 2, "master_addr": "a"},
     ],
 )
-def test_what_cannot_be_started_is_refused(options, message):
-    with pytest.raises(UsageError, match=message):
+def test_what_cannot_be_started_is_refused(options):
+    with says(UsageError):
         make_plan({**RUN, **options}, {})
 
 
@@ -83,7 +84,7 @@ def test_a_failed_rank_is_reported_with_its_node_and_keeps_its_status():
 
 
 def test_the_only_node_needs_no_name():
-    with pytest.raises(RankFailed, match=r"^Rank 1 failed."):
+    with says(RankFailed):
         Node().run(failing(RankFailed("Rank 1 failed.", rank=1)), {}, 1)
 
 
@@ -124,17 +125,11 @@ def test_an_address_is_the_option_or_the_variable():
     assert address_of(RayOptions(), {}) == "auto"
 
 
-@pytest.mark.parametrize(
-    ("address", "message"),
-    [
-        ("127.0.0.1:1", r"^ray.address=127.0.0.1:1: nothing answers there: .*Connection refused"),
-        ("ray://head:10001", r"^ray.address=ray://head:10001: Ray Client cannot start a run"),
-    ],
-)
-def test_an_address_that_cannot_work_is_refused_at_once(address, message):
-    with pytest.raises(UsageError, match=message):
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "ray://head:10001"])
+def test_an_address_that_cannot_work_is_refused_at_once(address):
+    with says(UsageError):
         address_of(RayOptions(address=address), {})
-    with pytest.raises(UsageError, match=message.replace("ray.address", "RAY_ADDRESS")):
+    with says(UsageError):
         address_of(RayOptions(), {"RAY_ADDRESS": address})
 
 
@@ -146,7 +141,7 @@ def test_the_first_signal_is_passed_on_and_the_next_one_ends_the_run(monkeypatch
     monkeypatch.setattr(launcher, "_SAME", 0.0)
     monkeypatch.setattr(launcher.ray, "wait", wait)
     asked: list[int] = []
-    with caught_signals() as signals, pytest.raises(RankFailed, match="SIGTERM") as raised:
+    with caught_signals() as signals, says(RankFailed) as raised:
         launcher._wait(["call"], signals, asked.append)
     assert (asked, raised.value.exit_code) == ([signal.SIGTERM], 143)
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from messages import check_said, says
 from submitit.core.job_environment import SignalHandler
 from submitit.core.utils import DelayedSubmission, JobPaths
 from submitit.slurm.slurm import SlurmJobEnvironment
@@ -55,27 +56,27 @@ def test_time_limits_are_those_of_sbatch(time, expected):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        ({}, r"slurm: time=\(not given\): say how long the job may take"),
-        ({"time": 14400}, "slurm: time=14400: say how long"),
-        ({"time": "1:00", "grace": 700}, "slurm: grace=700 must be from 1 to 600"),
-        ({"time": "1:00", "grace": 60}, r"slurm: grace=60 seconds are not less than time=1:00"),
-        ({"time": "1:00", "sbatch": ["--array=1-3"]}, "slurm: sbatch=--array=1-3: a job is one"),
-        ({"time": "1:00", "sbatch": ["--export=NONE"]}, "slurm: sbatch=--export=NONE: ranks need"),
-        ({"time": "1:00", "cpus_per_rank": 0}, "slurm: cpus_per_rank=0 must be at least 1"),
-        ({"time": "1:00", "sbatch": ["-C a"]}, "slurm: sbatch=-C a: must be a long flag"),
-        ({"time": "1:00", "queue": "a"}, r"slurm\.queue: the launcher slurm has no such option"),
+        {},
+        {"time": 14400},
+        {"time": "1:00", "grace": 700},
+        {"time": "1:00", "grace": 60},
+        {"time": "1:00", "sbatch": ["--array=1-3"]},
+        {"time": "1:00", "sbatch": ["--export=NONE"]},
+        {"time": "1:00", "cpus_per_rank": 0},
+        {"time": "1:00", "sbatch": ["-C a"]},
+        {"time": "1:00", "queue": "a"},
     ],
 )
-def test_wrong_options_are_refused_before_anything_is_submitted(options, message):
-    with pytest.raises(UsageError, match=message):
+def test_wrong_options_are_refused_before_anything_is_submitted(options):
+    with says(UsageError):
         make_plan({**RUN, "nproc_per_node": 2, "slurm": options}, {})
 
 
 @pytest.mark.parametrize("option", [{"master_addr": "a"}, {"node_rank": 1}, {"cluster": "slurm"}])
 def test_what_slurm_decides_cannot_be_set(option):
-    with pytest.raises(UsageError, match="the launcher slurm does not have it"):
+    with says(UsageError):
         make_plan({**RUN, "nproc_per_node": 2, "slurm.time": "1:00", **option}, {})
 
 
@@ -136,7 +137,7 @@ def test_a_failure_in_the_job_leaves_its_status_and_no_traceback(monkeypatch, ca
     with pytest.raises(SystemExit) as ended:
         NodeOfJob(fail, None)()
     assert ended.value.code == 7
-    assert capsys.readouterr().out == "rltrain: Rank 3 failed.\n"
+    check_said(capsys.readouterr().out)
 
 
 @pytest.mark.parametrize(("command", "refused"), [("kill $$", False), ("exit 1", True)])
@@ -204,7 +205,7 @@ def test_a_job_is_queued_again_after_the_run_has_ended_gracefully(monkeypatch, t
     node = delayed.function
     for _ in range(2):
         node = node.checkpoint().function
-    with pytest.raises(RankFailed, match="queued again 2 times and wrote no new checkpoint"):
+    with says(RankFailed):
         node.checkpoint()
     saved = tmp_path / "rsl_rl" / "Task" / "2026_slurm-12" / "checkpoints" / "model_1.pt"
     saved.parent.mkdir(parents=True)
@@ -285,7 +286,7 @@ def test_the_output_is_shown_whole_and_the_state_where_it_changes(scontrol, tmp_
 )
 def test_a_job_that_fails_has_its_exit_status(scontrol, state, exit_code, status):
     job = scontrol(RUNNING, f"JobId=12 JobState={state} Reason=None ExitCode={exit_code}")
-    with pytest.raises(RankFailed, match=f"Job 12 ended as {state}. Its output: ") as failed:
+    with says(RankFailed) as failed:
         follow(job, cancel=False)
     assert failed.value.exit_code == status
 

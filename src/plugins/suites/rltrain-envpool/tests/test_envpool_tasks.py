@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from helpers import python
+from messages import says
 
 from rltrain.errors import UsageError
 from rltrain.plan.resolve import make_plan
@@ -57,21 +58,21 @@ def test_unknown_names():
 
 
 def test_a_name_without_the_prefix_suggests_the_prefixed_name():
-    with pytest.raises(UsageError, match="Did you mean 'envpool/HalfCheetah-v4'"):
+    with says(UsageError):
         make_plan({"task": "HalfCheetah-v4", "suite": "envpool"}, {})
 
 
 @pytest.mark.parametrize(
-    ("task", "message"),
+    "task",
     [
-        ("envpool/Pong-v5", r"has images Box\(0, 255, \(4, 84, 84\), uint8\)"),
-        ("envpool/MiniGrid-Empty-5x5-v0", "has images .* in image"),
-        ("envpool/Backgammon-v1", "a game of 2 players"),
-        ("envpool/SearchAndRescue-v0", "has the action space"),
+        "envpool/Pong-v5",
+        "envpool/MiniGrid-Empty-5x5-v0",
+        "envpool/Backgammon-v1",
+        "envpool/SearchAndRescue-v0",
     ],
 )
-def test_tasks_that_cannot_be_learned_are_refused(task, message):
-    with pytest.raises(UsageError, match=message):
+def test_tasks_that_cannot_be_learned_are_refused(task):
+    with says(UsageError):
         describe(task, {})
 
 

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
+from messages import check_said, says
 
 from rltrain.errors import UsageError
 from rltrain.options.agent import default_options
@@ -37,7 +38,7 @@ def test_a_positive_int_is_read_or_refused():
     assert get_positive_int(agent, "learn.steps") == 8
     assert get_positive_int(agent, "learn.epochs", 3) == 3
     for key in ("learn.rate", "learn.none"):
-        with pytest.raises(UsageError, match=rf"agent\.{key}=0.*: must be a whole number"):
+        with says(UsageError):
             get_positive_int(agent, key)
 
 
@@ -50,9 +51,7 @@ def test_children_are_set_by_key_index_or_name():
 
 
 def test_an_unknown_task_option_lists_the_known_ones():
-    message = str(unknown_env_option("Point-v0", "sim.dtt", ["sim.dt", "sim.gravity"]))
-    assert "env.sim.dtt: the task Point-v0 has no such option." in message
-    assert "Did you mean 'sim.dt'? Its options: sim.dt, sim.gravity." in message
+    check_said(str(unknown_env_option("Point-v0", "sim.dtt", ["sim.dt", "sim.gravity"])))
     assert str(unknown_env_option("Point-v0", "x", [])).endswith("Its options: none.")
 
 
@@ -141,8 +140,7 @@ def test_a_module_whose_import_fails_is_named_with_its_task(code, raised, monkey
     path.write_text(code)
     monkeypatch.syspath_prepend(tmp_path)
     raised = raised.replace("(FILE", rf"\({path}").replace(":1)", r":1\)").replace(":2)", r":2\)")
-    message = rf"the module 'no_display' cannot be imported: {raised}"
-    with pytest.raises(UsageError, match=rf"^The task 'no_display:Pole-v0': {message}$"):
+    with says(UsageError):
         import_for("no_display:Pole-v0")
 
 
@@ -152,9 +150,7 @@ def test_a_module_that_cannot_be_imported_is_named_with_its_task():
     for task, module in (("no_such:CartPole", None), ("CartPole", "no_such")):
         with pytest.raises(UsageError) as refused:
             import_for(task, module)
-        assert str(refused.value) == (
-            f"The task {task!r}: the module 'no_such' cannot be imported: No module named 'no_such'"
-        )
+        check_said(str(refused.value))
 
 
 # Tuned options of a suite take precedence over a library's defaults

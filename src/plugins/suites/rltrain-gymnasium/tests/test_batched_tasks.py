@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.error import ResetNeeded
+from messages import says
 
 pytest.importorskip("jax")  # An optional framework.
 
@@ -128,22 +129,22 @@ def test_parameters_change_the_physics():
 
 
 @pytest.mark.parametrize(
-    ("option", "message"),
+    "option",
     [
-        ({"pole_mass": -1.0}, "pole_mass=-1.0: must be a positive"),
-        ({"pole_mass": math.nan}, "pole_mass=nan"),
-        ({"gravity": math.inf}, "gravity=inf: must be a finite"),
-        ({"max_episode_length": 0}, "max_episode_length=0"),
-        ({"max_episode_length": 2.5}, "whole number"),
+        {"pole_mass": -1.0},
+        {"pole_mass": math.nan},
+        {"gravity": math.inf},
+        {"max_episode_length": 0},
+        {"max_episode_length": 2.5},
     ],
 )
-def test_parameters_out_of_range(option, message):
-    with pytest.raises(ValueError, match=message):
+def test_parameters_out_of_range(option):
+    with says(ValueError):
         CartPole(**option)
 
 
 def test_parameters_of_the_wrong_type():
-    with pytest.raises(TypeError, match="force='much': must be a number"):
+    with says(TypeError):
         CartPole(force="much")
     assert CartPole(gravity=-1).gravity == -1
 
@@ -167,7 +168,7 @@ def test_last_step_that_terminates_is_not_truncated(framework):
 def test_state_of_another_size_is_refused():
     env = make_batched(2, CartPole.name)
     env.reset(seed=0)
-    with pytest.raises(ValueError, match=r"\(2, 4\); it must be \(3, 4\)"):
+    with says(ValueError):
         make_batched(3, CartPole.name).set_state(env.get_state())
 
 
@@ -283,9 +284,9 @@ def test_make_vec(name):
 def test_wrong_use():
     with pytest.raises(ResetNeeded):
         make_batched(2, CartPole.name).step([0, 1])
-    with pytest.raises(ValueError, match="framework='tinygrad': must be one of numpy, torch, jax"):
+    with says(ValueError):
         make_batched(2, CartPole.name, "tinygrad")
-    with pytest.raises(ValueError, match="numpy arrays are always on the cpu"):
+    with says(ValueError):
         make_batched(2, CartPole.name, "numpy", "cuda:0")
     env = make_batched(2, CartPole.name)
     env.reset(seed=0)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, Sequence, Tuple
+from messages import says
 
 from rltrain.errors import UsageError
 from rltrain.types import ArrayInfo
@@ -163,22 +164,22 @@ class Apart(Counting):
 
 
 @pytest.mark.parametrize(
-    ("space", "message"),
+    "space",
     [
-        (Dict(arm=VECTOR, critic=IMAGE, privileged=SIX), "observes arm, critic, privileged: "),
-        (Dict(left=IMAGE, right=IMAGE), "observes left, right: .* one must be named `policy`"),
-        (Dict(policy=IMAGE, arm=VECTOR), "`policy`, and no image may have this name"),
-        (Box(0, 255, (6, 8, 3), np.int32), "int32 of shape .* must be uint8 or float,"),
-        (Box(0.0, 1.0, (4, 48, 64)), "in the order height, width, channels"),
-        (Box(0, 255, (3, 48, 64), np.uint8), "width, channels.*gymnasium.wrappers.TransformOb"),
-        (Box(0, 255, (4, 6, 8, 3), np.uint8), "must be uint8 or float, with axes in the order"),
-        (Tuple([IMAGE, VECTOR]), "images nested in"),
-        (Dict(eye=IMAGE, words=Sequence(VECTOR)), "observes a Sequence under .words."),
-        (Dict(eye=IMAGE, arm=Dict(wrist=IMAGE)), "images nested in"),
+        Dict(arm=VECTOR, critic=IMAGE, privileged=SIX),
+        Dict(left=IMAGE, right=IMAGE),
+        Dict(policy=IMAGE, arm=VECTOR),
+        Box(0, 255, (6, 8, 3), np.int32),
+        Box(0.0, 1.0, (4, 48, 64)),
+        Box(0, 255, (3, 48, 64), np.uint8),
+        Box(0, 255, (4, 6, 8, 3), np.uint8),
+        Tuple([IMAGE, VECTOR]),
+        Dict(eye=IMAGE, words=Sequence(VECTOR)),
+        Dict(eye=IMAGE, arm=Dict(wrist=IMAGE)),
     ],
 )
-def test_images_in_an_unsupported_layout_are_refused(space, message):
-    with pytest.raises(UsageError, match=message):
+def test_images_in_an_unsupported_layout_are_refused(space):
+    with says(UsageError):
         describe_space(space)
 
 
@@ -244,7 +245,7 @@ class Windowed(Blind):
 def test_a_task_that_cannot_render_is_refused(kind):
     gymnasium.register("Undrawn-v0", kind)
     try:
-        with pytest.raises(UsageError, match=r"--video, .*: the task 'Undrawn-v0' cannot render"):
+        with says(UsageError):
             make("Undrawn-v0", renders=True)
     finally:
         del gymnasium.registry["Undrawn-v0"]

@@ -22,6 +22,7 @@ from gymnasium.spaces import (
     Text,
     Tuple,
 )
+from messages import check_said, says
 
 pytest.importorskip("jax")  # An optional framework.
 
@@ -116,7 +117,7 @@ def test_describe_is_quiet(recwarn, capfd):
 
 def test_describe_spaces(probe):
     assert describe(probe(action=MultiDiscrete([3, 2])), {}).action == "multi_discrete"
-    with pytest.raises(UsageError, match=r"action space MultiBinary\(3\); only a Box of floats"):
+    with says(UsageError):
         describe(probe(action=MultiBinary(3)), {})
 
 
@@ -139,30 +140,27 @@ Grid.__module__ = "minigrid.core.mission"
 
 
 @pytest.mark.parametrize(
-    ("space", "named"),
+    "space",
     [
-        (Text(9), "Text"),
-        (Dict(eye=Box(0, 255, (8, 8, 3), np.uint8), words=Text(9)), "Text under 'words'"),
-        (OneOf([Discrete(2), VECTOR]), "OneOf"),
-        (Dict(a=Tuple([VECTOR, OneOf([Discrete(2), VECTOR])])), "OneOf under 'a', 1"),
-        (Mission(), "Mission"),
-        (Dict(direction=Discrete(4), mission=Mission()), "Mission under 'mission'"),
-        (Sequence(VECTOR), "Sequence"),
-        (Tuple([Graph(VECTOR, None)]), "Graph under 0"),
+        Text(9),
+        Dict(eye=Box(0, 255, (8, 8, 3), np.uint8), words=Text(9)),
+        OneOf([Discrete(2), VECTOR]),
+        Dict(a=Tuple([VECTOR, OneOf([Discrete(2), VECTOR])])),
+        Mission(),
+        Dict(direction=Discrete(4), mission=Mission()),
+        Sequence(VECTOR),
+        Tuple([Graph(VECTOR, None)]),
     ],
 )
-def test_spaces_that_are_no_numbers_of_a_fixed_size_are_refused(probe, space, named):
+def test_spaces_that_are_no_numbers_of_a_fixed_size_are_refused(probe, space):
     task = probe(space)
     with pytest.raises(UsageError) as refused:
         describe(task, {})
-    assert str(refused.value) == (
-        f"The task {task!r} observes a {named}; only numbers of a fixed size can be learned from. "
-        "Leave it out, or turn it into a Box, in a gymnasium.ObservationWrapper."
-    )
+    check_said(str(refused.value))
 
 
 def test_minigrids_own_wrappers_are_named(probe):
-    with pytest.raises(UsageError, match=r"Wrapper: .*ImgObsWrapper or, .*FlatObsWrapper\.$"):
+    with says(UsageError):
         describe(probe(Dict(mission=Grid())), {})
 
 
@@ -214,7 +212,7 @@ def test_arguments_without_defaults_are_given(probe, creator):
     make(name, 2, **given)
     with pytest.raises(UsageError, match=r"missing 1 .*: 'path'.*\. Give env\.path=VALUE\.$"):
         describe(name, {"gain": 2})
-    with pytest.raises(UsageError, match=r"^env\.pth: the task .* has no such option\."):
+    with says(UsageError):
         describe(name, {"pth": "arm.xml", "gain": 2})
 
 
@@ -230,13 +228,13 @@ class OfAgents(gymnasium.Env):
 
 def test_a_task_of_several_agents_is_refused(probe):
     name = probe(entry_point=OfAgents, kwargs={})
-    with pytest.raises(UsageError, match=rf"'{name}': its observation_space is a method, not a"):
+    with says(UsageError):
         describe(name, {})
 
 
 def test_a_task_with_a_vector_entry_point_alone_is_refused(probe):
     name = probe(entry_point=None, vector_entry_point=Probe, kwargs={})
-    with pytest.raises(UsageError, match=rf"'{name}' is registered with a vector_entry_point"):
+    with says(UsageError):
         describe(name, {})
 
 
@@ -251,9 +249,7 @@ def test_what_a_task_raises_later_names_it(probe):
     env = make(name)
     env.reset(seed=0)
     env.step(torch.zeros(3))
-    with pytest.raises(
-        RuntimeError, match=rf"^The task '{name}': step\(\) raised KeyError: 'goal'"
-    ):
+    with says(RuntimeError):
         env.step(torch.zeros(3))
 
 
@@ -338,7 +334,7 @@ def test_first_episodes_of_random_lengths():
 
 def test_lengths_that_cannot_be_set_are_not_drawn():
     env = CountedEnv(make("Pendulum-v1", 2), seed=1, random_lengths=True)
-    with pytest.raises(UsageError, match=r"--random-lengths: .* Omit the option"):
+    with says(UsageError):
         env.reset()
 
 
@@ -434,13 +430,13 @@ def test_other_observations_are_flattened(task, size):
 
 
 def test_wrong_options():
-    with pytest.raises(UsageError, match=r"env\.pole: the task CartPole-v1 has no such option"):
+    with says(UsageError):
         make("CartPole-v1", pole=1)
     with pytest.raises(UsageError, match=r"map_name.*KeyError"):
         make("FrozenLake-v1", map_name="9x9")
-    with pytest.raises(UsageError, match=r"env\.pole: the task .* Its options: .*pole_length"):
+    with says(UsageError):
         make(DEFAULT_TASK, pole=1)
-    with pytest.raises(UsageError, match=r"env\.pole_length=0: must be a positive number"):
+    with says(UsageError):
         make(DEFAULT_TASK, pole_length=0)
 
 

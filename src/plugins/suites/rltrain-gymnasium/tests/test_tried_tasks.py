@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from messages import check_said
 
 from rltrain.errors import UsageError
 from rltrain_gymnasium import single
@@ -145,38 +146,31 @@ TWO = Dict(arm=SPACE, goal=Discrete(2))
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    "given",
     [
-        (
-            {"then": (HERE, 1.0, False, {})},
-            "step() must return five values, observation, reward, terminated, truncated, info, and "
-            "returned 4: float32 of shape (2,), 1.0, False, a dict with the keys (none). "
-            "Four were right "
-            "for Gym before 0.26: split `done` into terminated (the task is over) and truncated "
-            "(time is up).",
-        ),
-        ({"then": HERE}, "End it with `return observation, reward, terminated, truncated, info`."),
-        ({"first": HERE}, "returned float32 of shape (2,). End it with `return observation, {}`."),
-        ({"task": Unseeded}, "Define it as `def reset(self, *, seed=None, options=None)`, and"),
-        ({"first": (np.zeros(3), {})}, "is float64 of shape (3,): reset() must return what obs"),
-        ({"then": (np.zeros((1, 2)), 1.0, False, False, {})}, "is float64 of shape (1, 2): step()"),
-        ({"space": IMAGE, "here": np.zeros((8, 8, 3))}, "must be uint8 of shape (8, 8, 3), and is"),
-        ({"here": [[0.0], [0.0, 1.0]]}, "must be float32 of shape (2,), and is a list of 2: reset"),
-        ({"space": TWO, "here": {"arm": HERE}}, "a dict with the keys 'arm', 'goal', and is a"),
-        ({"space": TWO, "here": {"arm": HERE, "goal": 2}}, "['goal'] must be in Discrete(2), and"),
-        ({"space": Tuple([SPACE, SPACE]), "here": (HERE,)}, "a tuple of 2, and is a tuple of 1"),
-        ({"reward": np.ones(1)}, "is float64 of shape (1,). Return `float(reward)`."),
-        ({"reward": None}, "`reward`, which step() returned, must be one number, and is None."),
-        ({"terminated": None}, "must be True or False, and is None. Return `bool(terminated)`."),
-        ({"truncated": np.zeros(1, bool)}, "and is bool of shape (1,). Return `bool(truncated)`."),
-        ({"info": [1]}, "the info that step() returned must be a dict, and is a list of 1."),
-        ({"task": Leaving}, f"step() raised SystemExit: 0 ({line(Leaving)})."),
-        ({"task": Raising}, f"step() raised ZeroDivisionError: division by zero ({line(Raising)})"),
+        {"then": (HERE, 1.0, False, {})},
+        {"then": HERE},
+        {"first": HERE},
+        {"task": Unseeded},
+        {"first": (np.zeros(3), {})},
+        {"then": (np.zeros((1, 2)), 1.0, False, False, {})},
+        {"space": IMAGE, "here": np.zeros((8, 8, 3))},
+        {"here": [[0.0], [0.0, 1.0]]},
+        {"space": TWO, "here": {"arm": HERE}},
+        {"space": TWO, "here": {"arm": HERE, "goal": 2}},
+        {"space": Tuple([SPACE, SPACE]), "here": (HERE,)},
+        {"reward": np.ones(1)},
+        {"reward": None},
+        {"terminated": None},
+        {"truncated": np.zeros(1, bool)},
+        {"info": [1]},
+        {"task": Leaving},
+        {"task": Raising},
     ],
 )
-def test_a_mistake_is_named_in_a_line(tried, given, words):
+def test_a_mistake_is_named_in_a_line(tried, given):
     before = Task.closed
-    assert words in refusal(tried, **given)
+    check_said(refusal(tried, **given))
     assert Task.closed == before + 1
 
 

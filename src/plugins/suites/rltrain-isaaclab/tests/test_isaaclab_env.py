@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 from gymnasium.spaces import Box, Dict, Tuple
+from messages import says
 
 from rltrain.errors import UsageError
 from rltrain.metrics.environment import check_env
@@ -76,7 +77,7 @@ def test_cameras_are_enabled_by_name_or_by_flag(task, flag):
 
 
 def test_cameras_that_are_not_enabled_are_an_error():
-    with pytest.raises(UsageError, match=r"has cameras.* Give --enable-cameras"):
+    with says(UsageError):
         make(SEEN)
 
 
@@ -90,14 +91,14 @@ def test_recording_enables_cameras():
 
 def test_an_app_started_without_cameras_is_an_error():
     make()
-    with pytest.raises(UsageError, match="Start a new process"):
+    with says(UsageError):
         make(CAMERA)
 
 
 def test_wrong_options_and_tasks():
-    with pytest.raises(UsageError, match=r"env\.decimaton: .*mean 'env\.decimation'"):
+    with says(UsageError):
         make(decimaton=3)
-    with pytest.raises(UsageError, match=r"env\.presets=newton .*has no presets"):
+    with says(UsageError):
         make(presets="newton")
 
 

@@ -7,6 +7,7 @@ import functools
 
 import gymnasium
 import pytest
+from messages import check_said, says
 
 from rltrain.errors import UsageError
 from rltrain_isaaclab import compat, options
@@ -54,30 +55,24 @@ def test_null_replaces_any_value(cfg):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    "given",
     [
-        ({"decimaton": 4}, r"env\.decimaton: .* no such option. Did you mean 'env\.decimation'"),
-        (
-            {"sim": {"dtt": 4}},
-            r"env\.sim\.dtt: .* mean 'env\.sim\.dt'\? Its options: env\.sim\.dev",
-        ),
-        ({"sim": {"dt": {"x": 4}}}, r"env\.sim\.dt\.x: the task \S+ has no such option\."),
-        ({"decimation": 2.5}, r"env\.decimation=2\.5 .*: must have type int"),
-        ({"decimation": True}, r"env\.decimation=True .*: must have type int"),
-        ({"is_finite_horizon": 1}, r"must have type bool"),
-        ({"rewards": {"alive": 3}}, r"env\.rewards\.alive=3 .*: has parts \(params, weight\)"),
-        (
-            {"actions": {"joint_effort": {"class_type": 3}}},
-            "must have type function, written module",
-        ),
-        ({"scene": {"num_envs": 3}}, r"env\.scene\.num_envs: .* Give --num-envs"),
-        ({"sim": {"device": "cpu"}}, "Give --device"),
-        ({"seed": 1}, "Give --seed"),
-        ({"viz": "rerum"}, r"env\.viz=rerum: must be one or more of kit"),
+        {"decimaton": 4},
+        {"sim": {"dtt": 4}},
+        {"sim": {"dt": {"x": 4}}},
+        {"decimation": 2.5},
+        {"decimation": True},
+        {"is_finite_horizon": 1},
+        {"rewards": {"alive": 3}},
+        {"actions": {"joint_effort": {"class_type": 3}}},
+        {"scene": {"num_envs": 3}},
+        {"sim": {"device": "cpu"}},
+        {"seed": 1},
+        {"viz": "rerum"},
     ],
 )
-def test_values_that_do_not_fit_are_refused(cfg, given, message):
-    with pytest.raises(UsageError, match=message):
+def test_values_that_do_not_fit_are_refused(cfg, given):
+    with says(UsageError):
         options.change(cfg, given, TASK)
 
 
@@ -116,9 +111,7 @@ def playable(cfg, monkeypatch):
 def test_a_configuration_for_playing(playable, capsys):
     given = {"play": True, "pushes": {"strength": 2.0}, "speed": 3}
     assert options.configured(TASK, given, []) == Played(noise=False, pushes=None, speed=3.0)
-    assert capsys.readouterr().err == (
-        "rltrain: env.pushes.strength: is left out: the task has no such part as it is played\n"
-    )
+    check_said(capsys.readouterr().err)
 
 
 def test_a_configuration_for_playing_of_its_own_entry_point(playable, monkeypatch):
@@ -138,6 +131,6 @@ def test_a_task_without_a_configuration_for_playing_names_its_variant(cfg, task,
     with pytest.raises(UsageError) as refused:
         options.configured(task, {"play": True}, [])
     assert str(refused.value) == f"env.play=true: {told}."
-    with pytest.raises(UsageError, match=r"env\.play='yes': must be true or false"):
+    with says(UsageError):
         options.configured(task, {"play": "yes"}, [])
     assert options.configured(task, {"play": False}, []).decimation == 2

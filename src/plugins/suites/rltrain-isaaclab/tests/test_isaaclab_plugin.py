@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import pytest
 from helpers import python
+from messages import says
 
 from rltrain.errors import UsageError
 from rltrain.types import TaskInfo
@@ -43,7 +44,7 @@ def test_several_agents_are_one_where_isaac_lab_makes_one_of_them(monkeypatch):
     info = describe("Isaac-Cart-Double-Pendulum-Direct-v0", {})
     assert (info.action, info.actions, info.observations) == ("continuous", (2,), None)
     assert info.agents == {}
-    with pytest.raises(UsageError, match=r"has several agents.* only where actions are vectors"):
+    with says(UsageError):
         describe("Isaac-Cart-Choosing-Pendulum-Direct-v0", {})
 
 
@@ -105,9 +106,9 @@ def test_a_task_in_a_users_module(project):
 
 def test_why_a_task_cannot_be_loaded_is_told(monkeypatch):
     monkeypatch.setattr(asking, "_ask_elsewhere", asking._ask_here)
-    with pytest.raises(UsageError, match="Isaac-X-v0': the module 'no_such_module' cannot be"):
+    with says(UsageError):
         describe("no_such_module:Isaac-X-v0", {})
-    with pytest.raises(UsageError, match="cannot be loaded: ZeroDivisionError: float division by"):
+    with says(UsageError):
         describe("Isaac-Cartpole-v0", {"sim": {"dt": 0}})
 
 
@@ -115,7 +116,7 @@ def test_options_that_cannot_be_loaded_are_an_error(monkeypatch):
     answer = {"agents": {"rsl_rl_cfg_entry_point": {"error": "ImportError: no rsl_rl"}}}
     monkeypatch.setattr("rltrain_isaaclab.plugin.ask", lambda task, env: answer)
     task = TaskInfo("Isaac-X-v0", "continuous")
-    with pytest.raises(UsageError, match=r"\(rsl_rl_cfg_entry_point\).*ImportError: no rsl_rl"):
+    with says(UsageError):
         tuned(task, "rsl_rl", "ppo")
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import stub_parts
 from gymnasium.spaces import Box, Discrete
+from messages import check_said
 
 from rltrain.cli import main
 from rltrain.errors import UsageError
@@ -28,9 +29,8 @@ def test_it_says_what_it_does_and_how_far_the_comparison_is(run, capsys, monkeyp
     monkeypatch.setattr(episodes, "INTERVAL", 0.0)
     assert main(["export", str(run), "--num-envs", "4", "--verify", "8"]) == 0
     out, err = capsys.readouterr()
-    checkpoint = run / "checkpoints" / "last.txt"
-    assert err == f"rltrain: exporting stub ppo on Stub-v0: {checkpoint} as stub\n"
-    assert "rltrain: 4 of 8 observations, about 0:00:00 left\n" in out
+    check_said(err)
+    check_said(out)
 
 
 def test_the_file_is_described(run, capsys):
@@ -87,7 +87,7 @@ def test_files_and_policy_are_compared_through_ends_of_episodes(run, capsys):
 def test_a_file_that_acts_otherwise_ends_with_status_1(run, capsys, monkeypatch):
     monkeypatch.setenv("STUB_ADDED", "2e-5")
     assert main(["export", str(run), "--verify", "10"]) == 1
-    assert "DOES NOT ACT AS THE POLICY: greatest difference 2e-05" in capsys.readouterr().out
+    check_said(capsys.readouterr().out)
     facts = json.loads((run / "exported" / "policy.json").read_text())
     assert facts["files"]["stub"]["verified"]["passed"] is False
 
@@ -109,17 +109,11 @@ def test_the_user_names_the_file(run, tmp_path):
     assert sorted(each.name for each in path.parent.iterdir()) == ["robot.json", "robot.other"]
 
 
-@pytest.mark.parametrize(
-    ("failure", "says"),
-    [
-        ("missing", "--format stub needs a package: install it."),
-        ("broken", "--format stub: this policy cannot be exported so (ValueError: no operator for"),
-    ],
-)
-def test_what_cannot_be_written_ends_with_status_2(run, capsys, monkeypatch, failure, says):
+@pytest.mark.parametrize("failure", ["missing", "broken"])
+def test_what_cannot_be_written_ends_with_status_2(run, capsys, monkeypatch, failure):
     monkeypatch.setenv("STUB_EXPORT", failure)
     assert main(["export", str(run)]) == 2
-    assert says in capsys.readouterr().err
+    check_said(capsys.readouterr().err)
     assert not list(run.glob("exported/*"))
 
 
@@ -129,7 +123,7 @@ def test_a_policy_that_has_no_function_says_so(run, capsys, monkeypatch):
 
     monkeypatch.setattr(stub_parts.StubPolicy, "module", module)
     assert main(["export", str(run)]) == 2
-    assert "it asks a planner" in capsys.readouterr().err
+    check_said(capsys.readouterr().err)
 
 
 def test_a_function_with_another_shape_is_not_written(run, capsys, monkeypatch):
@@ -138,7 +132,7 @@ def test_a_function_with_another_shape_is_not_written(run, capsys, monkeypatch):
         exporter, "load", lambda self, path, format: lambda arrays: [np.zeros((2, 1)), arrays[-1]]
     )
     assert main(["export", str(run)]) == 2
-    assert "actions for a batch of 1 have the shape (2, 1)" in capsys.readouterr().err
+    check_said(capsys.readouterr().err)
 
 
 @pytest.mark.parametrize(

