@@ -227,7 +227,7 @@ def test_other_programs_may_keep_options_in_an_open_section():
     spec = library("keyed", "a", keys=lambda options: {"a": Keys({"clip", "rate"}, open=True)})
     given = {"a": {"mine": 1, "rate": 2, "ratee": 3}}
     told = override_agent(given, {"+a.clpi": 0, "+b": 1}, spec, "a file", {})
-    assert told == ["agent.a.mine, agent.a.ratee, agent.a.clpi: keyed reads no such option."]
+    check_said("\n".join(told))
     with says(UsageError):
         override_agent({"a": {"clipp": 1}}, {}, spec, "a file", {})
     assert override_agent(given, {}, spec, "a run", {}, trained_before=True) == []

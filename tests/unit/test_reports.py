@@ -75,14 +75,13 @@ def test_reports_are_read_as_written_and_in_order_of_cause(tmp_path):
 
 def test_a_peer_that_left_with_status_0_is_named(tmp_path):
     leave_report(tmp_path, 0, RuntimeError("Connection closed by peer"))
-    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
+    check_said(str(failure(tmp_path, 0, 1)))
     writer = PulseWriter()
     writer.share(pulse_file(tmp_path, 1))
     writer.done(3)
-    words = "rank 1 has ended without an error while learning, in iteration 4 (log: "
-    assert words in str(failure(tmp_path, 0, 1))
+    check_said(str(failure(tmp_path, 0, 1)))
     leave_pulse(tmp_path, 1, "barrier")
-    assert "the cause is on another node" in str(failure(tmp_path, 0, 1))
+    check_said(str(failure(tmp_path, 0, 1)))
 
 
 def leave_pulse(folder, rank, *calls):
@@ -111,8 +110,7 @@ def test_the_first_real_error_becomes_the_runs_error(tmp_path):
     error = failure(tmp_path, 0, 1)
     assert isinstance(error, RankFailed)
     assert (error.rank, error.exit_code) == (1, 1)
-    assert str(error).startswith("Rank 1 failed.\n\nTraceback")
-    assert str(error).endswith("ValueError: the cause")
+    check_said(str(error))
     assert failure(tmp_path, 2, -15).rank == 1  # It explains a rank without a report.
 
 
@@ -159,7 +157,7 @@ def test_only_a_log_in_the_run_folder_is_named(tmp_path):
     log_path(reports, 0).unlink()
     (logs / "rank_0.log").write_text("late")
     log_path(reports, 0).symlink_to(logs / "rank_0.log")
-    assert f"Rank 0 failed. Its log: {logs / 'rank_0.log'}" in str(failure(reports, 0, 1))
+    check_said(str(failure(reports, 0, 1)))
 
 
 @pytest.mark.parametrize("code", [-9, -11, -35, 7])

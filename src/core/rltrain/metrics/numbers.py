@@ -396,7 +396,7 @@ class CheckedSync:
     def _name(self, which: list[int], models: Mapping[str, Any]) -> str:
         """Name parameters by the first of them."""
         name = self._arrays.names(self._parameters, models)[which[0]]
-        return name + (f" and {len(which) - 1} more parameters" if which[1:] else "")
+        return name + (f" and {len(which) - 1} more" if which[1:] else "")
 
     def restart(self) -> None:
         """Begin an iteration."""

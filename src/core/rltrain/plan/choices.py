@@ -79,8 +79,8 @@ def _hint(task: str, suites: Sequence[SuiteSpec], registry: Registry) -> str:
         in_sources = _unimported(module if named else None, suites, registry)
     if named and task in in_sources:
         return (
-            f" The sources of {module} have it, but to import {module} does not register it, or "
-            "not with Gymnasium but with the old Gym. Register it in a module of your own."
+            f" The sources of {module} have it, but importing {module} does not register "
+            "it, or only with the old Gym. Register it in a module of your own."
         )
     found = in_sources if named else _unimported(module, suites, registry)
     has = f" {module} has {', '.join(found)}." if 0 < len(found) <= _LISTED else ""

@@ -138,7 +138,7 @@ class Run:
         entries = saved_checkpoints(self.path, self._warn)
         saved = textwrap.shorten(", ".join(str(each["iteration"]) for each in entries), 200)
         there = (
-            f"It has those of the iterations {saved}."
+            f"It has saved iteration(s) {saved}."
             if entries
             else f"It has saved none yet. To repeat it: --config {self.path / 'config.yaml'}."
         )

@@ -135,7 +135,7 @@ def play_block(
             return [episodes[i] for i in range(num_envs)]
         report(len(episodes))
     raise UsageError(
-        f"{num_envs - len(episodes)} episodes have not ended after {LONGEST:,} steps. Give the "
+        f"{num_envs - len(episodes)} episode(s) have not ended after {LONGEST:,} steps. Give the "
         "task a time limit (an env. option), or choose another checkpoint."
     )
 

@@ -94,8 +94,4 @@ def test_progress_is_printed_every_ten_seconds(monkeypatch):
     progress.before += 2
     now[0] = 30
     progress.update(1)
-    assert said == [
-        "0 of 4 episodes",
-        "1 of 4 episodes, about 0:01:00 left",
-        "3 of 4 episodes, about 0:00:10 left",
-    ]
+    check_said("\n".join(said))

@@ -81,5 +81,5 @@ def iteration(config: RunConfig) -> Iteration:
 def _count(agent: Mapping[str, Any], key: str, default: int) -> int:
     value = agent.get(key, default)
     if not isinstance(value, int) or value < 1:
-        raise UsageError(f"agent.agent.{key}={value!r}: give a whole number, from 1.")
+        raise UsageError(f"agent.agent.{key}={value!r}: give a whole number, at least 1.")
     return value

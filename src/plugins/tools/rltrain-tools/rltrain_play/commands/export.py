@@ -77,7 +77,7 @@ class ExportCommand:
         config = plan.config
         files = choose_files(trained, plan, own.format, own.output)
         if own.opset is not None and "onnx" not in files:
-            raise UsageError(f"--opset {own.opset}: is one of --format onnx. Leave it out.")
+            raise UsageError(f"--opset {own.opset}: is an option of --format onnx. Leave it out.")
         if plan.world is None or plan.world.is_root:
             # Importing the framework, and writing, may take a while without a line.
             text = f"{config.library} {config.algorithm} on {config.task}: {trained.checkpoint}"
