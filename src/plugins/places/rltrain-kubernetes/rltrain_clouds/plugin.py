@@ -45,10 +45,7 @@ def _sagemaker(environ: Mapping[str, str]) -> StartedNode | None:
         return None
     hosts, host = _json(environ, "SM_HOSTS"), environ.get("SM_CURRENT_HOST")
     if not isinstance(hosts, list) or host not in hosts:
-        raise UsageError(
-            f"{shown(environ, names)}: the host is not in the list of hosts. Say --cluster none, "
-            "and give --nnodes, --node-rank and --master-addr."
-        )
+        raise UsageError(f"{shown(environ, names)}: the host is not in the list of hosts.")
     if len(hosts) == 1:
         return None
     hosts = sorted(hosts)

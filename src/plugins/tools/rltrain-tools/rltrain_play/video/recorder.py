@@ -89,11 +89,10 @@ def render_frame(render: Callable[[], Any]) -> Any:
         raise cannot_render(error) from error
     frame = frames[0] if isinstance(frames, (tuple, list)) and frames else None
     if not isinstance(frame, np.ndarray) or frame.dtype != np.uint8 or frame.shape[2:] != (3,):
-        first = f"{getattr(frame, 'dtype', type(frame).__name__)} {getattr(frame, 'shape', '')}"
+        of = f" of {frame.dtype} {frame.shape}" if isinstance(frame, np.ndarray) else ""
         raise PluginError(
             "env.render() must return a tuple of frames, numpy arrays of uint8 with height, "
-            f"width and 3 channels. It returned {type(frames).__name__}"
-            f"{'' if frame is None else f' of {first.strip()}'}."
+            f"width and 3 channels. It returned {type(frames).__name__}{of}."
         )
     return np.ascontiguousarray(frame)
 
