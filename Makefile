@@ -70,7 +70,7 @@ writers := $(call plugin,writers)[console,tensorboard]
 kits := $(call plugin,devkit)[testing]
 projects-oldest := .[all,jax,completion] $(tools) $(writers) $(call plugin,writers)[wandb] $(kits) \
 	$(call plugins,$(LIBRARIES) jax playground ray slurm) \
-	$(call plugin,isaaclab) $(call plugin,mjlab) $(call plugin,jax)[export] $(mpi)
+	$(call plugin,isaaclab) $(call plugin,mjlab) $(call plugin,jax)[export] $(call plugin,sweep) $(mpi)
 projects-newest := $(projects-oldest) $(call plugins,envpool) $(call plugin,writers)[mlflow]
 projects-torch-2.9 := .[all,jax] $(tools) $(writers) $(kits) $(call plugins,$(LIBRARIES) jax) $(mpi)
 projects-torch-2.11 := $(projects-torch-2.9)

@@ -54,6 +54,7 @@ CALLS = {
     "play": {"needs": ["gone"], "refuses": ["gone"]},
     "report": {"needs": ["gone"], "refuses": ["gone"]},
     "scale": {"needs": ["gone"], "refuses": ["gone"]},
+    "sweep": {"refuses": ["best", "gone"]},
     "tasks": {"refuses": ["--suite", "none"]},
 }
 

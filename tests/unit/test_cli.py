@@ -64,8 +64,8 @@ WRONG = [
     ("--config flat.yaml", "--config flat.yaml: agent: must be a mapping, not 3."),
     ("--log-root broken.yaml", "--log-root broken.yaml: cannot be written"),
     ("--config agent.yaml", "--config agent.yaml: is a file of stub, not of a run. Give --agent-"),
-    ("--seed 1 num_envs=42", "num_envs=42: type --num-envs 42."),
-    ("--dry-run seed=42", "seed=42: type --seed 42."),
+    ("num_envs=many", "--num-envs many: must be a whole number."),  # As `wandb agent` types it.
+    ("--dry-run nothing=42", "Unknown argument 'nothing'."),
     ("--dry-run 64", "Unknown argument '64'."),
     ("--dry-run yes", "Unknown argument 'yes'."),
     ("agent.learn.rate = 3e-4", "Unknown argument 'agent.learn.rate'."),

@@ -77,11 +77,15 @@ class Parser(argparse.ArgumentParser):
         raise UsageError(f"{message}. See {self.prog} --help.")
 
     def typed(self, words: list[str]) -> list[str]:
-        """Return the words with switches as they are typed here: other tools give them a value."""
+        """Return the words as they are typed here: others give switches a value, or flags no --."""
+        known = {option for action in self._actions for option in action.option_strings}
         switches = {o for a in self._actions if a.nargs == 0 for o in a.option_strings}
         found: list[str] = []
         for word in words:
             name, equals, value = word.partition("=")
+            is_value = bool(found) and found[-1] in known - switches
+            if equals and not is_value and (flag := f"--{name.replace('_', '-')}") in known:
+                word, name = f"{flag}={value}", flag
             if name in switches and equals:
                 if value.lower() not in _VALUES:
                     raise UsageError(f"{word}: must be True, which may be left out, or False.")
@@ -100,9 +104,6 @@ class Parser(argparse.ArgumentParser):
         refused = dialects.refused(spec)
         if flag in refused:
             raise UsageError(refused[flag])
-        name, equals, value = word.partition("=")
-        if equals and f"--{name.replace('_', '-')}" in known:
-            raise UsageError(f"{word}: type --{name.replace('_', '-')} {value}.")
         hint = ""
         if flag.startswith("--"):
             hint = suggest(flag[2:], [each[2:] for each in known if each.startswith("--")])

@@ -58,8 +58,9 @@ def check_kinds(options: Mapping[str, Any], defaults: Mapping[str, Any], added: 
         else:
             continue
         wanted += ", not text" if is_text else ""  # Its quotes are shown, too.
+        search = " To search: rltrain sweep." if is_text and value.endswith(")") else ""
         raise UsageError(
-            f"agent.{key}={value!r}: must be {wanted}. To give it anyway: +agent.{key}="
+            f"agent.{key}={value!r}: must be {wanted}.{search} To give it anyway: +agent.{key}="
         )
 
 

@@ -11,6 +11,7 @@ COMMANDS = {
     "evaluate": "rltrain-tools[evaluate]",
     "export": "rltrain-tools",
     **dict.fromkeys(("report", "scale"), "rltrain-tools[report]"),
+    "sweep": "rltrain-sweep[report]",
     **dict.fromkeys(("check", "complete"), "rltrain-devkit"),
 }
 """What to install for each command, in the order in which commands are listed."""

@@ -45,7 +45,7 @@ _REFUSED = refusals(
         ),
         (
             "m module no-python run-path",
-            "the ranks run rltrain, not a script. (Hydra's -m: type a command for each value.)",
+            "the ranks run rltrain, not a script. (Hydra's -m: rltrain sweep -m.)",
             _BY_TORCHRUN,
         ),
         (

@@ -198,7 +198,7 @@ REFUSALS = (
         "params.config.population_based_training",
         lambda config, task: bool(_option(config, "config.population_based_training")),
         "rl_games trains a population as separate jobs, which the run folder cannot hold.",
-        "one run per member.",
+        "rltrain sweep --population N, which trains a run per member.",
     ),
     Refusal(
         "params.config.self_play_config",

@@ -1,0 +1,1 @@
+"""A search whose trial is a run of rltrain: the study, its workers, and populations."""
