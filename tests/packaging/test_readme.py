@@ -93,13 +93,6 @@ def test_the_plugin_of_the_readme_is_the_one_that_is_made_by_hand():
     assert f"# my_writer/plugin.py\n{declared}" in blocks("python", BY_HAND)
 
 
-def test_make_targets_are_those_of_the_readme():
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    named = set(re.findall(r"\bmake ([a-z][a-z-]*)", README))
-    assert {"train", "test"} <= named
-    assert named <= set(targets)
-
-
 @pytest.mark.slow
 def test_the_five_steps_give_a_plugin_that_works(tmp_path):
     package = tmp_path / "my_writer"

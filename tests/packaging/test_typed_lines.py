@@ -6,18 +6,22 @@ docs, known by name; the libraries are the real ones; the number of GPUs is made
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import shlex
+import textwrap
+import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from typed_lines import SKRL, TORCHRUN
+from typed_lines import PLUGINS, SKRL, TORCHRUN, started
 
 from rltrain.builtin.plugin import TRAIN
 from rltrain.cli import dialects, train
 from rltrain.cli.main import command_of
-from rltrain.cli.parser import make_parser
+from rltrain.cli.parser import parse
 
 LIBRARIES = ("rl_games", "rsl_rl", "skrl")
 
@@ -321,7 +325,6 @@ def pairs(header: str) -> list[tuple[str, str]]:
 
 RULES = pairs(r"in place of \| type")
 COMMANDS = pairs(r".* \| rltrain")
-BLOCKS = re.findall(r"^    (.*rltrain.*)$", PAGE, re.MULTILINE)
 
 
 def replaced(line: str) -> str:
@@ -351,27 +354,87 @@ def test_their_command_gives_the_plan_of_ours(typed, theirs, ours):
     assert ours.startswith("rltrain") or "=" in ours.split()[0]
 
 
-@pytest.mark.parametrize("line", BLOCKS)
-def test_a_command_of_the_page_works(typed, line):
-    status, printed = typed(line)
-    assert status == 0, printed
-
-
 def test_the_page_has_commands_of_all_four():
     assert len(RULES) == 8
-    assert len(BLOCKS) == 2
     for word in ("isaaclab train_multigpu", "uv run train", "skrl.utils", "torch.distributed.run"):
         assert any(word in theirs for theirs, _ in COMMANDS)
 
 
-ASKED = re.findall(r"\| `rltrain ([^`]+)` \|$", (DOCS / "asked.md").read_text(), re.MULTILINE)
+# Every page: what it tells to type exists, its runs are planned, and its imports are found.
+
+ROOT = DOCS.parent
+PLACES = ("[!C]*.md", "CONTRIBUTING.md", "docs/**/*.md", "src/*/*/*/README.md", "examples/*/*.md")
+PAGES = [path for place in PLACES for path in ROOT.glob(place)]
+SHOWN = re.compile(r"(?:^ {4}.*\n)+|^ *```(?:sh|text|py|python)\n[\s\S]*?^ *```", re.MULTILINE)
+PYTHON = re.compile(r" *```py(?:thon)?\n| {4}(?:import|from|def|class|@)\b")
+COMMAND = re.compile(
+    r"^ *(?:\$ )?((?:[A-Z_]+=\S* )*(?:rltrain|pip|make|python|torchrun|srun|mpirun|mpiexec) "
+    r"(?:.*\\\n)*.*)",
+    re.MULTILINE,
+)
+INLINE = re.compile(r"`((?:rltrain|pip) (?!\w+`)[^`\n]+|make [^`\n]+)`")
+EXTRAS = {"rltrain-pocketrl": {"test"}}  # A page makes it.
+for path in [*ROOT.glob("pyproject.toml"), *ROOT.glob("*/*/**/pyproject.toml")]:
+    project = tomllib.loads(path.read_text())["project"]
+    EXTRAS[project["name"]] = {*project.get("optional-dependencies", ())}
+TARGETS = {name.replace("rltrain", "test") for name in EXTRAS}
+for names in re.findall(r"^([\w .-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE):
+    TARGETS |= {*names.split()}
+NOT_HERE = re.compile(
+    r"--(agent-config|checkpoint|config) \S+: (there is no|No) such file|--\w+ latest: no "
+    r"|the module '(my_tasks|my_grids|seen|robot_lab\.tasks)' cannot be imported|task 'NAME'"
+    r"|Unknown (library|gradient sync|writer) '(pocketrl|sb3|jax_ppo|fp16|webhook|csv)'"
+    r"|suite seeds does not render|Isaac-Cartpole has no such option"
+)
+"""What only a reader has: files, runs, simulators, and tasks and plugins that a page makes."""
+NO_COMMAND = re.compile(r"\.\.\.|--help|rltrain newest")
+"""With words left out, without end, or a page's own."""
 
 
-@pytest.mark.parametrize("line", ASKED)
-def test_the_answer_to_a_public_question_is_a_command(typed, line):
-    name, loaded, words = command_of(shlex.split(line))
-    if name is not None:
-        make_parser(loaded, name).parse_args(words)
-    else:
-        status, printed = typed(f"rltrain {line}")
-        assert status == 0, printed
+def typed_on(page: Path, *, ours: bool) -> list[str]:
+    """Return the lines that a page tells to type: those with rltrain's words, or the others."""
+    text = page.read_text()
+    shown = "".join(block for block in SHOWN.findall(text) if not PYTHON.match(block))
+    lines = [*COMMAND.findall(shown), *INLINE.findall(text)]
+    lines = [re.split(r"  +#", line.replace("\\\n", ""))[0] for line in lines]
+    lines = [re.sub(r"\$(n|seed)\b", "2", x) for x in lines if not NO_COMMAND.search(x)]
+    return [x for x in lines if ours == ("rltrain " in x and x[:4] not in ("pip ", "make"))]
+
+
+of_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+
+
+@of_page
+def test_what_a_page_tells_to_type_exists(page):
+    for line in typed_on(page, ours=False):
+        targets = {word for word in line.split()[1:] if "=" not in word}
+        assert not line.startswith("make ") or targets <= TARGETS, line
+        for script in re.findall(r"^python ([\w/-]+\.py)", line):
+            assert any((folder / script).exists() for folder in (ROOT, page.parent)), line
+        for name, extras in re.findall(r"\b(rltrain-[\w-]+|rltrain(?=\[))(?:\[(.*?)\])?", line):
+            assert {*filter(None, extras.split(","))} <= EXTRAS[name], line
+    for line in typed_on(page, ours=True):
+        if "--rdzv" not in line:  # Those are torchrun's.
+            name, loaded, words = command_of(started(line)[1])
+            parse(loaded, name, words)
+
+
+@pytest.mark.slow
+@of_page
+def test_a_run_that_a_page_shows_can_be_planned(typed, monkeypatch, page):
+    more = "rltrain-envpool,rltrain-playground,rltrain-ray,rltrain-slurm,rltrain-writers"
+    monkeypatch.setenv("RLTRAIN_PLUGINS", f"{PLUGINS},{more}")
+    for line in typed_on(page, ours=True):
+        if command_of(started(line)[1])[1].spec is TRAIN:
+            status, printed = typed(f"GPUS=8 {line}")
+            assert status == 0 or NOT_HERE.search(printed), f"{line}: {printed}"
+
+
+@of_page
+def test_the_python_of_a_page_imports_what_there_is(page):
+    for block in filter(PYTHON.match, SHOWN.findall(page.read_text())):
+        source = textwrap.dedent(re.sub(r"^ *```.*\n?", "", block, flags=re.MULTILINE))
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and re.match("rltrain(?!_pocketrl)", node.module):
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, each.name) for each in node.names), ast.unparse(node)

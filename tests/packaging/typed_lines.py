@@ -29,7 +29,8 @@ OPTIONS = {
 
 def describe(task, env):
     if task not in TASKS:
-        return None
+        of_others = task.startswith(("Isaac-", "Mjlab-", "MyProject-"))
+        return TaskInfo(task, "continuous", num_envs=4096) if of_others else None
     agents = {"rsl_rl": ("rsl_rl", "ppo")} if task != "balance" else {}
     return TaskInfo(task, "continuous", num_envs=4096, options=OPTIONS, agents=agents)
 
