@@ -1,23 +1,30 @@
-"""Makes the pictures of the pages: a terminal, and the top of a report.
+"""Makes the pictures of the pages: a terminal, the top of a report, and a robot.
 
     python benchmarks/pictures.py
+    python benchmarks/pictures.py robot
 
-It trains a cart-pole on two ranks, and needs chromium.
+Both train on two ranks. The first needs chromium, the second EnvPool, EGL and some minutes.
 """
 
 from __future__ import annotations
 
 import io
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+import imageio.v3 as iio
+import numpy as np
+from PIL import Image
 from rich.console import Console
 
 PICTURES = Path(__file__).parents[1] / "docs" / "pictures"
 SOLVE = "--library rl_games --distributed --nproc-per-node 2 --target-return 475"
+HOPPER = "--library rl_games --task envpool/Hopper-v5 --distributed --nproc-per-node 2"
+WATCH = "--task Hopper-v5 --suite gymnasium --video --video-length 150 env.camera_name=track"
 
 
 def typed(line: str, folder: str) -> str:
@@ -49,12 +56,27 @@ def report(folder: str) -> None:
     subprocess.run(words, check=True, capture_output=True, timeout=120)
 
 
+def robot(folder: str) -> None:
+    """Show a hop of a policy that EnvPool trained, as Gymnasium renders it."""
+    typed(f"{HOPPER} --target-return 2500", folder)
+    (run,) = Path(folder).glob("logs/rl_games/envpool_Hopper-v5/*")
+    os.environ.setdefault("MUJOCO_GL", "egl")
+    typed(f"play {run} {WATCH}", folder)
+    (video,) = run.glob("videos/*.mp4")
+    frames = iio.imread(video)[60:135:15, 140:460, 90:390]
+    strip = Image.fromarray(np.concatenate(frames, axis=1))
+    strip.quantize(64).save(PICTURES / "robot.png", optimize=True)
+
+
 def main() -> None:
-    """Make both of one run."""
+    """Make the robot, or the others of one run."""
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
-        terminal(folder)
-        report(folder)
+        if sys.argv[1:] == ["robot"]:
+            robot(folder)
+        else:
+            terminal(folder)
+            report(folder)
 
 
 if __name__ == "__main__":
