@@ -105,7 +105,7 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
     A version comes before a similar word: `Hopper` finds `Hopper-v5`. So does the name in a module.
 
-    Example:
+    Examples:
         >>> suggest("rl_game", ["rl_games", "skrl"])
         " Did you mean 'rl_games'?"
     """

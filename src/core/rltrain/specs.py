@@ -102,7 +102,7 @@ def refusals(rows: Iterable[tuple[str, str, str]]) -> dict[str, str]:
     Args:
         rows: flags without their dashes, why they are refused, and what to type instead.
 
-    Example:
+    Examples:
         >>> refusals([("sigma", "it is an option of the network.", "Set agent.sigma=VALUE.")])
         {'--sigma': '--sigma: it is an option of the network. Set agent.sigma=VALUE.'}
     """

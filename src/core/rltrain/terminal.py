@@ -23,7 +23,7 @@ _CONTROLS = re.compile(
 def plain(text: str) -> str:
     r"""Return a text whose control characters are visible; ends of lines are left.
 
-    Example:
+    Examples:
         >>> print(plain("\x1b[31mred"))
         \x1b[31mred
     """

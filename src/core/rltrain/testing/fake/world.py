@@ -26,7 +26,7 @@ class FakeWorld:
     own process-global state (`os.environ`, the generators of `random`, numpy and torch), and a
     deadlock is detected at once.
 
-    Example:
+    Examples:
         >>> import numpy as np
         >>> FakeWorld(3).run(lambda group: float(group.all_reduce(np.ones(1))[0]))
         [3.0, 3.0, 3.0]

@@ -167,7 +167,7 @@ def merged(spec: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
     Mappings are merged. So are the elements of lists that have a name, by it; one without a name is
     meant for the first element, as the pod has one container.
 
-    Example:
+    Examples:
         >>> merged({"containers": [{"name": "a", "image": "i"}]}, {"containers": [{"tty": True}]})
         {'containers': [{'name': 'a', 'image': 'i', 'tty': True}]}
     """

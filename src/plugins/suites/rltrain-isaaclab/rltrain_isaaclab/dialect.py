@@ -110,7 +110,7 @@ _OF_POLICIES = [
 def translate(words: list[str]) -> list[str]:
     """Convert Isaac Lab's presets to rltrain's syntax.
 
-    Example:
+    Examples:
         >>> translate(["presets=newton"])
         ['env.presets=newton']
     """

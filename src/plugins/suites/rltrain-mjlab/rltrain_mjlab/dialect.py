@@ -70,7 +70,7 @@ _REFUSED = refusals(
 def translate(words: list[str]) -> list[str]:
     """Convert mjlab's flags to rltrain's syntax.
 
-    Example:
+    Examples:
         >>> translate(["--env.scene.num-envs", "4096", "--env.sim.njmax", "300"])
         ['--num-envs=4096', 'env.sim.njmax=300']
         >>> translate(["--env.commands.twist.ranges.lin-vel-x", "-1.0", "1.0", "--dry-run"])
