@@ -368,44 +368,37 @@ PAGES = [path for place in PLACES for path in ROOT.glob(place)]
 SHOWN = re.compile(r"(?:^ {4}.*\n)+|^ *```(?:sh|text|py|python)\n[\s\S]*?^ *```", re.MULTILINE)
 PYTHON = re.compile(r" *```py(?:thon)?\n| {4}(?:import|from|def|class|@)\b")
 COMMAND = re.compile(
-    r"^ *(?:\$ )?((?:[A-Z_]+=\S* )*(?:rltrain|pip|make|python|torchrun|srun|mpirun|mpiexec) "
-    r"(?:.*\\\n)*.*)",
-    re.MULTILINE,
+    r"(?m)^ *(?:\$ )?((?:[A-Z_]+=\S* )*(?:rltrain|pip|make|python|torchrun|srun|mpirun|mpiexec) "
+    r"(?:.*\\\n)*.*)"
 )
 INLINE = re.compile(r"`((?:rltrain|pip) (?!\w+`)[^`\n]+|make [^`\n]+)`")
 EXTRAS = {"rltrain-pocketrl": {"test"}}  # A page makes it.
-for path in [*ROOT.glob("pyproject.toml"), *ROOT.glob("*/*/**/pyproject.toml")]:
-    project = tomllib.loads(path.read_text())["project"]
-    EXTRAS[project["name"]] = {*project.get("optional-dependencies", ())}
+for place in (".", "src/*/*/*", "examples/*"):
+    for path in ROOT.glob(f"{place}/pyproject.toml"):
+        project = tomllib.loads(path.read_text())["project"]
+        EXTRAS[project["name"]] = {*project.get("optional-dependencies", ())}
 TARGETS = {name.replace("rltrain", "test") for name in EXTRAS}
 for names in re.findall(r"^([\w .-]+):(?!=)", (ROOT / "Makefile").read_text(), re.MULTILINE):
     TARGETS |= {*names.split()}
-NOT_HERE = re.compile(
+NOT_HERE = re.compile(  # Files, runs, simulators, and what a page makes: a reader has them.
     r"--(agent-config|checkpoint|config) \S+: (there is no|No) such file|--\w+ latest: no "
     r"|the module '(my_tasks|my_grids|seen|robot_lab\.tasks)' cannot be imported|task 'NAME'"
     r"|Unknown (library|gradient sync|writer) '(pocketrl|sb3|jax_ppo|fp16|webhook|csv)'"
     r"|suite seeds does not render|Isaac-Cartpole has no such option"
 )
-"""What only a reader has: files, runs, simulators, and tasks and plugins that a page makes."""
-NO_COMMAND = re.compile(r"\.\.\.|--help|rltrain newest")
-"""With words left out, without end, or a page's own."""
 
 
 def typed_on(page: Path, *, ours: bool) -> list[str]:
-    """Return the lines that a page tells to type: those with rltrain's words, or the others."""
     text = page.read_text()
     shown = "".join(block for block in SHOWN.findall(text) if not PYTHON.match(block))
     lines = [*COMMAND.findall(shown), *INLINE.findall(text)]
-    lines = [re.split(r"  +#", line.replace("\\\n", ""))[0] for line in lines]
-    lines = [re.sub(r"\$(n|seed)\b", "2", x) for x in lines if not NO_COMMAND.search(x)]
+    lines = [re.sub(r"\$(n|seed)\b", "2", x.replace("\\\n", "").split("  #")[0]) for x in lines]
+    lines = [x for x in lines if not re.search(r"\.\.\.|--help|rltrain newest", x)]  # A page's own.
     return [x for x in lines if ours == ("rltrain " in x and x[:4] not in ("pip ", "make"))]
 
 
-of_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-
-
-@of_page
-def test_what_a_page_tells_to_type_exists(page):
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_a_page_types_and_imports_exists(page):
     for line in typed_on(page, ours=False):
         targets = {word for word in line.split()[1:] if "=" not in word}
         assert not line.startswith("make ") or targets <= TARGETS, line
@@ -417,10 +410,16 @@ def test_what_a_page_tells_to_type_exists(page):
         if "--rdzv" not in line:  # Those are torchrun's.
             name, loaded, words = command_of(started(line)[1])
             parse(loaded, name, words)
+    for block in filter(PYTHON.match, SHOWN.findall(page.read_text())):
+        source = textwrap.dedent(re.sub(r"^ *```.*\n?", "", block, flags=re.MULTILINE))
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.ImportFrom) and re.match("rltrain(?!_pocketrl)", node.module):
+                module = importlib.import_module(node.module)
+                assert all(hasattr(module, each.name) for each in node.names), ast.unparse(node)
 
 
 @pytest.mark.slow
-@of_page
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_a_run_that_a_page_shows_can_be_planned(typed, monkeypatch, page):
     more = "rltrain-envpool,rltrain-playground,rltrain-ray,rltrain-slurm,rltrain-writers"
     monkeypatch.setenv("RLTRAIN_PLUGINS", f"{PLUGINS},{more}")
@@ -428,13 +427,3 @@ def test_a_run_that_a_page_shows_can_be_planned(typed, monkeypatch, page):
         if command_of(started(line)[1])[1].spec is TRAIN:
             status, printed = typed(f"GPUS=8 {line}")
             assert status == 0 or NOT_HERE.search(printed), f"{line}: {printed}"
-
-
-@of_page
-def test_the_python_of_a_page_imports_what_there_is(page):
-    for block in filter(PYTHON.match, SHOWN.findall(page.read_text())):
-        source = textwrap.dedent(re.sub(r"^ *```.*\n?", "", block, flags=re.MULTILINE))
-        for node in ast.walk(ast.parse(source)):
-            if isinstance(node, ast.ImportFrom) and re.match("rltrain(?!_pocketrl)", node.module):
-                module = importlib.import_module(node.module)
-                assert all(hasattr(module, each.name) for each in node.names), ast.unparse(node)

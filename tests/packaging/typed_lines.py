@@ -19,6 +19,8 @@ from rltrain.specs import SuiteSpec
 from rltrain.types import TaskInfo
 
 TASKS = ["Isaac-Cartpole-v0", "Isaac-Cartpole", "Mjlab-Cartpole-Balance", "balance"]
+OF_PAGES = ["Isaac-Ant", "Isaac-Cartpole-Direct", "Isaac-Velocity-Flat-AnymalD"]
+OF_PAGES += ["Mjlab-Velocity-Flat-Unitree-Go1", "MyProject-Reach-Arm"]
 OPTIONS = {
     "presets": "physx",
     "physics": "physx",
@@ -29,8 +31,7 @@ OPTIONS = {
 
 def describe(task, env):
     if task not in TASKS:
-        of_others = task.startswith(("Isaac-", "Mjlab-", "MyProject-"))
-        return TaskInfo(task, "continuous", num_envs=4096) if of_others else None
+        return TaskInfo(task, "continuous", num_envs=4096) if task in OF_PAGES else None
     agents = {"rsl_rl": ("rsl_rl", "ppo")} if task != "balance" else {}
     return TaskInfo(task, "continuous", num_envs=4096, options=OPTIONS, agents=agents)
 
