@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -90,35 +92,54 @@ def test_what_the_pages_install_changes_no_pin_of_isaac_lab_or_mjlab(
     }
 
 
-@pytest.mark.parametrize("how", ["pip", "uvx", "uv tool"])
+def timed(*words, **how):
+    begin = time.monotonic()
+    shown = run(*words, **how)
+    print(f"{time.monotonic() - begin:4.0f} s  {' '.join(map(str, words[1:]))}")
+    return shown
+
+
+@pytest.mark.parametrize("how", ["pip", "uvx", "uv tool", "pipx", "3.13"])
 def test_the_readmes_lines_end_in_the_demo(found, how, tmp_path):
     readme = (ROOT / "README.md").read_text()
     pins = str(ROOT / "constraints" / "tested.txt")
-    if how == "pip":
+    command: tuple[Path | str, ...] = (tmp_path / "bin/rltrain",)
+    found = found | dict.fromkeys(("UV_TOOL_BIN_DIR", "PIPX_BIN_DIR"), str(tmp_path / "bin"))
+    found |= dict.fromkeys(("UV_TOOL_DIR", "PIPX_HOME"), str(tmp_path / "tools"))
+    if how in ("pip", "pipx"):
         run(sys.executable, "-m", "venv", "clean", cwd=tmp_path)
-        assert 'pip install "rltrain[all]"\n    rltrain demo' in readme
         pip = (tmp_path / "clean/bin/pip", "install", "--quiet", "-c", pins)
-        run(*pip, "torch", cwd=tmp_path)
-        run(*pip, "rltrain[all]", cwd=tmp_path, **found)
-        command: tuple[Path | str, ...] = (tmp_path / "clean/bin/rltrain",)
+        timed(*pip, "torch" if how == "pip" else "pipx", cwd=tmp_path)
+    if how == "pip":
+        assert 'pip install "rltrain[all]"\n    rltrain demo' in readme
+        timed(*pip, "rltrain[all]", cwd=tmp_path, **found)
+        command = (tmp_path / "clean/bin/rltrain",)
     elif how == "uvx":
         assert 'uvx --from "rltrain[all]" rltrain demo' in readme
         command = (*UV[:3], "tool", "run", "--from", "rltrain[all]", "-c", pins, "rltrain")
+    elif how == "pipx":
+        assert '`pipx install "rltrain[all]"`' in readme
+        words = ("install", "rltrain[all]", "--pip-args", f"-c '{pins}'")
+        timed(tmp_path / "clean/bin/pipx", *words, cwd=tmp_path, **found)
     else:
         assert 'uv tool install "rltrain[all]"' in readme
-        home = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
-        run(*UV[:3], "tool", "install", "rltrain[all]", "-c", pins, cwd=tmp_path, **found, **home)
-        command = (tmp_path / "bin/rltrain",)
-    shown = run(*command, "demo", cwd=tmp_path, **found)
+        python = sys.executable if how == "uv tool" else how
+        if subprocess.run([*UV[:3], "python", "find", python], capture_output=True).returncode:
+            pytest.skip(f"no Python {python} is found")
+        words = ("tool", "install", "rltrain[all]", "-c", pins, "--python", python)
+        timed(*UV[:3], *words, cwd=tmp_path, **found)
+    shown = timed(*command, "demo", cwd=tmp_path, **found)
     assert "solved at --target-return 475" in shown
     assert "Next:\n  rltrain play logs/rl_games/rltrain_CartPoleContinuous-v1/" in shown
     (folder,) = (tmp_path / "logs/rl_games/rltrain_CartPoleContinuous-v1").iterdir()
     for made in ("report/report.html", "exported/policy.onnx"):
         assert (folder / made).is_file()
-    if how == "pip":  # A plugin of others is found next to them.
-        run(*command, "new", "mine", "--kind", "writer", cwd=tmp_path)
-        run(*pip, "--no-deps", tmp_path / "rltrain-mine", cwd=tmp_path)
-        assert "mine" in run(*command, "plugins", "mine", cwd=tmp_path)
+    if how == "pip":  # The rest of the page; and a plugin of others is found next to them.
+        lines = re.findall(r"^    rltrain (.* 475|(?:eval|exp)\w+ latest --\w+ \d+)", readme, re.M)
+        for line in (f"{lines.pop(0)} --device cpu", *lines, "new mine --kind writer"):
+            timed(*command, *line.split(), cwd=tmp_path)
+        timed(*pip, "--no-deps", tmp_path / "rltrain-mine", cwd=tmp_path)
+        timed(*command, "train", "--max-iterations=2", "--writer=mine", cwd=tmp_path)
 
 
 def test_all_wheels_install_together(found, tmp_path):
