@@ -24,15 +24,15 @@ PUBLIC = frozenset(re.findall(r"^\| \[?`([\w.]+)`", PAGE.read_text(), re.MULTILI
 CORE = ROOT / "src" / "core" / "rltrain"
 PLUGINS = ROOT / "src" / "plugins"
 BUDGET = {
-    "core without testing": 15_787,
+    "core without testing": 15_786,
     "rltrain.testing": 1_205,
     "largest package of the core": 2_182,
-    "source": 51_233,
+    "source": 51_232,
     "largest adapter of a library": 4_243,
     "distributions": 18,
     "options of a run": 47,
-    "tests": 50_395,
-    "benchmarks": 2_224,
+    "tests": 50_463,
+    "benchmarks": 2_246,
     "examples": 2_195,
 }
 """What there is, mostly in lines; a test holds it. What makes the core larger is better a plugin,
@@ -63,7 +63,7 @@ def sizes() -> dict[str, int]:
             lines(adapter, "rltrain_*/**/*.py").total()
             for adapter in (PLUGINS / "libraries").iterdir()
         ),
-        "distributions": 18 + len(list(PLUGINS.glob("*/*/pyproject.toml"))),
+        "distributions": 1 + len(list(PLUGINS.glob("*/*/pyproject.toml"))),
         "options of a run": len(dataclasses.fields(RunOptions)),
         "tests": sum(
             lines(ROOT, pattern).total()

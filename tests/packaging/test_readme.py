@@ -28,7 +28,7 @@ OF_OTHERS = """
 --ranks --ntasks-per-node --signal --constraint --resolution --strict --version --seeds
 --rounds --random --iterations --node-latency --node-bandwidth --between-latency
 --between-bandwidth --busy --help-all --no-deps --wheel-dir --upgrade --ways --on-cpu --seconds
---tiny --train --from --of --tests --rdzv-backend --rdzv-endpoint --rdzv-id
+--array --wrap --tiny --train --from --of --tests --rdzv-backend --rdzv-endpoint --rdzv-id
 """
 """Flags of torchrun, srun, pip, uv, mypy and benchmarks, and what is no field of a run."""
 

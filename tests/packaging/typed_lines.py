@@ -49,7 +49,7 @@ def rltrain_provides():
 """
 PLUGINS = (
     "rltrain-torch,rltrain-gymnasium,rltrain-jax,rltrain-rl-games,rltrain-rsl-rl,rltrain-skrl,seeds,"
-    "rltrain-tools,rltrain-devkit,rltrain-kubernetes,of-isaaclab,of-mjlab"
+    "rltrain-tools,rltrain-devkit,rltrain-sweep,rltrain-kubernetes,of-isaaclab,of-mjlab"
 )
 
 TORCHRUN = "python -m torch.distributed.run"

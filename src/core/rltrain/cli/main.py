@@ -39,7 +39,6 @@ commands:
 examples:
   rltrain --library rl_games --distributed
   rltrain Pendulum-v1 --library skrl --num-envs 64 --max-iterations 100
-  rltrain evaluate latest
 
 more:
   rltrain COMMAND --help     its usual flags; --help-all shows every flag

@@ -242,7 +242,7 @@ def test_a_run_is_found_as_isaac_lab_writes_it(run, capsys, words):
         "play {run} --viewer x",
         "play {run} --steps 0",
         "play {run} --library other",
-        "play --task Gone-v0 --agent zero",
+        "play --task gone --agent zero",
         "play {run} env.mass=2",
         "evaluate nowhere",
         "evaluate",
