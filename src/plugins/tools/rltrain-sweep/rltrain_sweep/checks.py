@@ -19,6 +19,7 @@ from rltrain_sweep.space import Space, ends_of, space_in, with_values
 
 _OBJECTIVES = ("return", "episode_length", "success_rate", "evaluate", "evaluate.iqm")
 _THE_STUDYS = ("log_root", "run_name", "resume", "auto_resume")
+_OF_ZOO = {"none": "nop", "halving": "successivehalving"}
 _NOT_OF_POPULATIONS = ("seeds", "frames", "time", "pruner", "storage")
 
 
@@ -52,8 +53,8 @@ def check_study(own: SweepOptions, run: Mapping[str, Any]) -> None:
             f"{', '.join(_OBJECTIVES)}, or a value of metrics.jsonl, such as loss/value."
         )
     _check_population(own, run)
-    make_sampler(own.sampler, space, 0)
-    of_optuna("pruner", own.prunes, optuna.pruners)
+    make_sampler(own, space, 0)
+    make_pruner(own)
     first = {key: ends_of(each)[0] for key, each in space.items()}
     make_plan(with_values(run, first))
     for key, each in space.items():
@@ -79,20 +80,33 @@ def _check_population(own: SweepOptions, run: Mapping[str, Any]) -> None:
         )
 
 
-def make_sampler(text: str, space: Space, seed: int) -> Any:
-    """Return a sampler of Optuna's by its name."""
+def make_sampler(settings: StudyOptions, space: Space, seed: int) -> Any:
+    """Return Optuna's sampler."""
+    text = settings.sampler
     grid = {key: getattr(each, "choices", None) for key, each in space.items()}
     if "grid" in text.lower() and None in grid.values():
         raise UsageError(f"--sampler {text}: takes choices alone. Write choice(A,B).")
     usual = {"seed": seed, "constant_liar": True, "search_space": grid}
-    return of_optuna("sampler", text, optuna.samplers, **usual)
+    return _of_optuna("sampler", text, optuna.samplers, settings, **usual)
 
 
-def of_optuna(option: str, text: str, module: Any, **usual: Any) -> Any:
+def make_pruner(settings: StudyOptions) -> Any:
+    """Return Optuna's pruner.
+
+    With three seeds Wilcoxon's test is never below Optuna's 0.1: two that lose are enough here.
+    """
+    usual = "median" if settings.seeds == 1 else "wilcoxon(p_threshold=0.3)"
+    return _of_optuna("pruner", settings.pruner or usual, optuna.pruners, settings)
+
+
+def _of_optuna(option: str, text: str, module: Any, settings: StudyOptions, **usual: Any) -> Any:
     """Return an object of Optuna's by its name: `tpe`, `TPESampler` or `tpe(gamma=...)`."""
+    if settings.n_startup_trials is not None:
+        usual["n_startup_trials"] = settings.n_startup_trials
     suffix = option.capitalize()
     names = [name for name in module.__all__ if name.endswith(suffix) and name[:4] != "Base"]
     known = {name.removesuffix(suffix).lower(): name for name in names}
+    known |= {short: known[name] for short, name in _OF_ZOO.items() if name in known}
     found = re.fullmatch(r"(\w+)(?:\((.*)\))?", text.strip())
     name = known.get(found[1].removesuffix(suffix).lower()) if found else None
     if found is None or name is None:

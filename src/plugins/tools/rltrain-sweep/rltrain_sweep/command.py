@@ -15,7 +15,7 @@ class SweepCommand:
     """Search for options: each trial is a run, on any number of ranks.
 
     Write what varies as log(1e-5,1e-2), interval(0,1), range(1,9,2) or choice(a,b), in quotes.
-    Flags and overrides of a run are as for `rltrain`. The same command goes on with its study.
+    Flags and overrides of a run are as for `rltrain`. The same command continues its study.
 
     Examples:
       rltrain sweep --study st --trials 40 --library rsl_rl "agent.gamma=choice(0.98,0.99)"

@@ -56,13 +56,13 @@ class Job(ABC):
 
     def __init__(self, study: Study, found: Found, lock: int, slot: Slot) -> None:
         """Keep the lock: the job is this worker's as long as it, or its run, is there."""
-        self.study, self.found, self._lock, self._slot = study, found, lock, slot
+        self.study, self.found, self._lock, self.slot = study, found, lock, slot
         self.asked, self._signalled = "", 0.0
 
     def start_run(self, name: str, **more: Any) -> None:
         """Start a run, which resumes if it was stopped; `more` are options of it."""
         options = {**with_values(self.study.options, self.found.values), **more}
-        options |= {"gpu_ids": list(self._slot.gpus)} if self._slot.gpus else {}
+        options |= {"gpu_ids": list(self.slot.gpus)} if self.slot.gpus else {}
         file = (self.study.path / "trials" / f"{name}.yaml").absolute()
         file.write_text(yaml.safe_dump(options, sort_keys=False))
         where = ("--log-root", str(self.study.runs.absolute()), "--run-name", name)
@@ -81,7 +81,7 @@ class Job(ABC):
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is this process's.
                 pass_fds=(self._lock,),
-                preexec_fn=_prepare(self._slot.cores),
+                preexec_fn=_prepare(self.slot.cores),
             )
 
     def poll(self) -> Ended | None:
@@ -120,8 +120,7 @@ class Job(ABC):
         """Return that a process has failed, and why, in a line."""
         log = self.study.path / "trials" / f"{name}.log"
         lines = read_text(log, LARGEST).strip().splitlines() or ["it said nothing"]
-        said = [line for line in lines if line.startswith("rltrain: ")] or lines
-        why = said[-1].removeprefix("rltrain: ")
+        why = lines[-1].removeprefix("rltrain: ")
         if status < 0:
             why = f"killed by {signal.Signals(-status).name}"
         return Ended("failed", reason=f"{why}; see {log}")

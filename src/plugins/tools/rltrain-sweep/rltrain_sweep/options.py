@@ -32,6 +32,12 @@ class StudyOptions:
     pruner: str | None = OWN.named(
         None, COMMAND, "Optuna's pruner; nop prunes nothing", default_text="median"
     )
+    checks: int = OWN.number(
+        20, COMMAND, "how many times in a trial it may be pruned", 1, flags=("--n-evaluations",)
+    )
+    n_startup_trials: int | None = OWN.number(
+        None, COMMAND, "trials before the sampler and the pruner begin", 0, default_text="Optuna's"
+    )
     storage: str | None = OWN.option(
         None, COMMAND, "database of Optuna's", metavar="URL", default_text="a journal in the folder"
     )
@@ -41,15 +47,6 @@ class StudyOptions:
     generation: int | None = OWN.number(
         None, COMMAND, "iterations after which the worst members copy the best", 1
     )
-
-    @property
-    def prunes(self) -> str:
-        """The pruner.
-
-        With three seeds Wilcoxon's test is never below Optuna's 0.1: two that lose are enough here.
-        """
-        usual = "median" if self.seeds == 1 else "wilcoxon(p_threshold=0.3)"
-        return self.pruner or usual
 
 
 @dataclass(frozen=True, kw_only=True)

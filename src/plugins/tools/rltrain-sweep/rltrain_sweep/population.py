@@ -1,7 +1,7 @@
-"""A population: members train in generations, and the worst go on from copies of the best.
+"""A population: members train in generations, and the worst continue from copies of the best.
 
 After Jaderberg et al. 2017, "Population Based Training of Neural Networks", in generations. Who
-goes on from whose checkpoint, and with which options, follows from the files of the generation
+continues from whose checkpoint, and with which options, follows from the files of the generation
 before alone: members in turns on one slot write what members at once do.
 """
 
@@ -28,17 +28,17 @@ _SHARE = 4
 """One in so many is a loser, and one a leader; the paper has 20 %, in its section 4.1."""
 _FACTORS = (1.2, 1 / 1.2)
 """By which a loser's new options differ from the leader's, as in the same section."""
-_DRAWN_ANEW = 0.25
-"""How likely an option is drawn from its whole space instead, likewise."""
+_ANEW = 0.25
+"""How likely an option gets any value of its space instead, likewise."""
 
 
 def decide(
     members: Sequence[Found], space: Space, seed: int, minimize: bool = False
 ) -> list[tuple[int, Mapping[str, Any]]]:
-    """Return for each member from whom it goes on after a generation, and with which values.
+    """Return for each member from whom it continues after a generation, and its values.
 
-    The worst quarter, and who has no checkpoint, goes on from a leader: one of the best quarter
-    that has a checkpoint and is better. Its options change. All others go on as they are.
+    The worst quarter, and who has no checkpoint, continues from a leader: one of the best quarter
+    that has a checkpoint and is better. Its options change. All others continue as they are.
 
     Raises:
         UsageError: no member has a checkpoint.
@@ -68,11 +68,11 @@ def decide(
 
 def explored(values: Mapping[str, Any], space: Space, random: Random) -> dict[str, Any]:
     """Return other values near a leader's: a factor, or for choices and now and then any."""
-    drawn, found = sample(space, random.getrandbits(32)), {}
+    others, found = sample(space, random.getrandbits(32)), {}
     for key, each in space.items():
-        anew, choice = random.random() < _DRAWN_ANEW, isinstance(each, CategoricalDistribution)
+        anew, choice = random.random() < _ANEW, isinstance(each, CategoricalDistribution)
         factor = 1 if choice else _FACTORS[random.random() < 0.5]
-        found[key] = drawn[key] if anew else nearest(each, values[key] * factor)
+        found[key] = others[key] if anew else nearest(each, values[key] * factor)
     return found
 
 
@@ -117,7 +117,7 @@ class Population:
         return self._generation == self._generations
 
     def take(self, slot: Slot) -> Job | None:
-        """Take a member that nobody trains; None if there is none now."""
+        """Take a member that no worker trains; None if there is none now."""
         with self.study.locked():
             if (generation := self._generation) == self._generations:
                 return None

@@ -5,6 +5,7 @@ Its parameters are Optuna's distributions, by the dotted key of the option.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import re
@@ -61,10 +62,12 @@ def written_out(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def values_of(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a run for Optuna's, which has lists and mappings as text."""
-    return {
-        key: json.loads(x) if isinstance(x, str) and x[:1] in "[{" else x
-        for key, x in params.items()
-    }
+    found = dict(params)
+    for key, value in params.items():
+        if isinstance(value, str) and value[:1] in ("[", "{"):
+            with contextlib.suppress(ValueError):
+                found[key] = json.loads(value)
+    return found
 
 
 def ends_of(each: BaseDistribution) -> list[Any]:

@@ -27,7 +27,7 @@ from optuna.trial import Trial, TrialState
 from rltrain.errors import UsageError, in_a_line
 from rltrain.options import RunOptions, load_yaml
 from rltrain.runs import Run, check_writable, load_runs
-from rltrain_sweep.checks import make_sampler, of_optuna
+from rltrain_sweep.checks import make_pruner, make_sampler
 from rltrain_sweep.options import StudyOptions
 from rltrain_sweep.space import space_in, values_of
 
@@ -97,7 +97,7 @@ class Study:
             if name != "trials" and value != content.get(name):
                 raise UsageError(
                     f"--study {path}: has another {name}, {value}, not {content.get(name)}. "
-                    f"Name another folder; or, to go on: rltrain sweep work {path}."
+                    f"Name another folder, or continue it: rltrain sweep work {path}."
                 )
         for name in ("locks", "trials", "population"):
             (path / name).mkdir(parents=True, exist_ok=True)
@@ -146,7 +146,7 @@ class Study:
             storage=self.storage,
             study_name=self.path.name,
             direction="minimize" if self.settings.minimize else "maximize",
-            pruner=of_optuna("pruner", self.settings.prunes, optuna.pruners),
+            pruner=make_pruner(self.settings),
             sampler=self._sampler(0),
             load_if_exists=True,
         )
@@ -155,7 +155,7 @@ class Study:
         """Return the sampler of a trial: what it draws does not depend on which worker asks."""
         seed = int(np.random.SeedSequence((self.seed, number)).generate_state(1)[0])
         one_sequence = re.search("qmc|grid", self.settings.sampler.lower())
-        return make_sampler(self.settings.sampler, self.space, self.seed if one_sequence else seed)
+        return make_sampler(self.settings, self.space, self.seed if one_sequence else seed)
 
     def take(self) -> tuple[Trial, int] | None:
         """Take up a trial whose worker has died, or begin the next one; return its lock, too."""
@@ -177,7 +177,7 @@ class Study:
             self.optuna.sampler = self._sampler(len(begun))
             trial = self.optuna.ask(dict(self.space))
             lock = self.lock(Found(trial.number, {}).name)
-            assert lock is not None, "nobody else can know of this trial"
+            assert lock is not None, "no other worker knows this trial"
             return trial, lock
 
     def found(self) -> list[Found]:

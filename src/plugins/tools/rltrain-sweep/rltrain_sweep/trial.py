@@ -18,12 +18,9 @@ from rltrain_sweep.job import LARGEST, STOPPED, Ended, Job, Slot
 from rltrain_sweep.space import shown, values_of
 from rltrain_sweep.study import Found, Study
 
-CHECKS = 20
-"""How many times a trial may be pruned: Optuna's steps, at equal shares of each trial."""
-
 
 class Search:
-    """The work of a study: trials, each of which is told to Optuna as it ends."""
+    """The work of a study: trials, whose results Optuna hears."""
 
     head = f"{'trial':>5}  {'state':<8}  {'value':>10}  {'best':>10}  {'left':>8}  options"
 
@@ -103,7 +100,7 @@ class Trial(Job):
         if share >= 1.0 and (settings.frames or settings.time):
             self.stop("ended")
         elif not self._several and (value := value_of(last, settings.objective)) is not None:
-            while self._next < math.floor(share * CHECKS) and not self.asked:
+            while self._next < math.floor(share * settings.checks) and not self.asked:
                 self._trial.report(value, self._next)
                 self._next += 1
                 if self._trial.should_prune():
@@ -119,7 +116,8 @@ class Trial(Job):
             return Ended("pruned", self._last(runs))
         evaluates = settings.objective.startswith("evaluate")
         if evaluates and asked != "evaluate":
-            self.start(name, "evaluate", str(runs[-1].path.absolute()))
+            gpu = ["--gpu-ids", str(self.slot.gpus[0])] if self.slot.gpus else []
+            self.start(name, "evaluate", str(runs[-1].path.absolute()), *gpu)
             self.asked = "evaluate"
             return None
         value = evaluated(runs[-1], settings.objective) if evaluates else self._last(runs)

@@ -19,7 +19,7 @@ from rltrain_sweep.study import Study
 from rltrain_sweep.trial import Search
 
 _EVERY = 0.5
-"""Seconds between two looks at the runs."""
+"""Seconds between two checks of the runs."""
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -55,7 +55,7 @@ def work_on(work: Search | Population, slots: Sequence[Slot]) -> int:
                     if ended.state == "failed":
                         note(one_line(f"{job.found.name} failed: {ended.reason}"))
     if heard:
-        note(f"the rest goes on with: rltrain sweep work {work.study.path}")
+        note(f"to continue: rltrain sweep work {work.study.path}")
         return 130 if heard[0] == signal.SIGINT else 75
     return 0
 

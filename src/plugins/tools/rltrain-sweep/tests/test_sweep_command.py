@@ -47,6 +47,14 @@ def test_a_mistake_is_a_line_before_a_trial_starts(line, tmp_path, monkeypatch, 
     assert not (tmp_path / "st").exists()
 
 
+def test_the_flags_of_rl_zoo_are_read(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    line = f"sweep --task Pendulum-v1 -n 50000 -optimize --n-trials 9 --n-jobs 2 {VARIES}"
+    more = "--sampler random --pruner halving --n-startup-trials 3 --n-evaluations 2 --dry-run"
+    assert main(shlex.split(f"{line} {more} --library rl_games")) == 2
+    assert "pole_length" in capsys.readouterr().err, "of Pendulum-v1, which has none"
+
+
 def test_a_dry_run_plans_each_value_and_starts_nothing(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(shlex.split(f"sweep --library rl_games {VARIES} --dry-run")) == 0
