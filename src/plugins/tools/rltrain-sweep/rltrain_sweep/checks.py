@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import re
 import warnings
@@ -47,14 +48,15 @@ def check_study(own: SweepOptions, run: Mapping[str, Any]) -> None:
         raise UsageError(f"--frames {own.frames} and --time: give one of the two.")
     if own.seeds > 1 and "seed" in space:
         raise UsageError(f"--seeds {own.seeds}: --seed varies already. Leave one out.")
+    if "seed" not in space and str(run.get("seed")).startswith("-"):
+        raise UsageError(f"--seed {run['seed']}: a study needs a seed from 0.")
     if own.objective not in _OBJECTIVES and "/" not in own.objective:
         raise UsageError(
             f"--objective {own.objective}: is no metric.{suggest(own.objective, _OBJECTIVES)} Give "
             f"{', '.join(_OBJECTIVES)}, or a value of metrics.jsonl, such as loss/value."
         )
     _check_population(own, run)
-    make_sampler(own, space, 0)
-    make_pruner(own)
+    _rehearse(own, space)
     first = {key: ends_of(each)[0] for key, each in space.items()}
     make_plan(with_values(run, first))
     for key, each in space.items():
@@ -72,12 +74,30 @@ def _check_population(own: SweepOptions, run: Mapping[str, Any]) -> None:
             raise UsageError(f"{flag(name)}: a population has none. Leave it out.")
     if own.objective.startswith("evaluate"):
         raise UsageError(f"--objective {own.objective}: a population has no evaluations.")
+    for name in {"seed", "max_iterations"} & set(space_in(run)):
+        raise UsageError(f"{flag(name)}: may not vary in a population. Give a number.")
     whole, each = run.get("max_iterations"), own.generation
     if whole is None or each is None or int(whole) % each or int(whole) == each:
         raise UsageError(
             f"--population {own.population}: give --generation N and, as a multiple of it, "
             "--max-iterations."
         )
+
+
+def _rehearse(own: StudyOptions, space: Space) -> None:
+    """Refuse a sampler or a pruner that fails once it has seen some trials."""
+    study = optuna.create_study(sampler=make_sampler(own, space, 0), pruner=make_pruner(own))
+    try:
+        for value in range(12):  # Samplers of Optuna begin after 10.
+            trial = study.ask(dict(space))
+            for step in range(4):
+                trial.report(value + step, step)
+                trial.should_prune()
+            with contextlib.suppress(RuntimeError):  # A grid at its end would stop `optimize`.
+                study.tell(trial, value)
+    except Exception as error:
+        which = f"--sampler {own.sampler}, --pruner {own.pruner or 'as usual'}"
+        raise UsageError(f"{which}: {in_a_line(error):.200}.") from error
 
 
 def make_sampler(settings: StudyOptions, space: Space, seed: int) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rltrain.commands import add_flags, read_flags, read_options
 from rltrain.errors import UsageError
+from rltrain.options import flag
 from rltrain_sweep.options import SweepOptions
 
 
@@ -38,11 +39,15 @@ class SweepCommand:
 
         which, *rest = getattr(arguments, "words", None) or ("",)
         if which in ("work", "best"):
-            own = read_flags(SweepOptions, arguments)
             if len(rest) != 1:
                 raise UsageError(f"sweep {which}: name the folder of one study.")
+            if more := [*words, *map(flag, set(vars(arguments)) - {"words", "parallel"})]:
+                raise UsageError(f"sweep {which} {more[0]}: is the study's own. Leave it out.")
+            own = read_flags(SweepOptions, arguments)
             study = Study(Path(rest[0]))
         else:
+            if rest:
+                raise UsageError(f"sweep {which} {rest[0]}: name one task.")
             names = {each.name for each in fields(SweepOptions)} - {"config"}
             given = {name: value for name, value in vars(arguments).items() if name not in names}
             run = read_options({**given, **({"task": which} if which else {})}, words)

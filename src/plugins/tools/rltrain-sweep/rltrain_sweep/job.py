@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import math
 import os
 import signal
 import subprocess
@@ -13,20 +15,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import yaml
-
-from rltrain.runs import read_text
 from rltrain_sweep.space import with_values
 from rltrain_sweep.study import Found, Study
 
-STOPPED = (75, 130, 143)
+STOPPED = (75, 130, 143, -signal.SIGTERM)
 """Statuses of a run that a signal has ended."""
 _TO_STOP = 600.0
 """Seconds that a run has to save after SIGTERM, before the next signal."""
 _PR_SET_PDEATHSIG = 1
 """In Linux's prctl.h."""
-LARGEST = 64 << 20
-"""Bytes of a file that is read."""
 
 
 @dataclass(frozen=True)
@@ -56,32 +53,32 @@ class Job(ABC):
 
     def __init__(self, study: Study, found: Found, lock: int, slot: Slot) -> None:
         """Keep the lock: the job is this worker's as long as it, or its run, is there."""
-        self.study, self.found, self._lock, self.slot = study, found, lock, slot
-        self.asked, self._signalled = "", 0.0
+        self.study, self.found, self.lock, self._slot = study, found, lock, slot
+        self.options: dict[str, Any] = {}
 
     def start_run(self, name: str, **more: Any) -> None:
         """Start a run, which resumes if it was stopped; `more` are options of it."""
-        options = {**with_values(self.study.options, self.found.values), **more}
-        options |= {"gpu_ids": list(self.slot.gpus)} if self.slot.gpus else {}
-        file = (self.study.path / "trials" / f"{name}.yaml").absolute()
-        file.write_text(yaml.safe_dump(options, sort_keys=False))
-        where = ("--log-root", str(self.study.runs.absolute()), "--run-name", name)
+        self.options = {**with_values(self.study.options, self.found.values), **more}
+        if self._slot.gpus:
+            self.options["gpu_ids"] = list(self._slot.gpus)
+        file = self.study.path / "trials" / f"{name}.yaml"
+        file.write_text(json.dumps(self.options, indent=2))
+        where = ("--log-root", str(self.study.runs), "--run-name", name)
         self.start(name, "--config", str(file), "--auto-resume", *where)
 
     def start(self, name: str, *command: str) -> None:
         """Start a command of rltrain, whose output goes to the log of this name."""
-        self.asked = ""
+        self.asked, self._signalled = "", math.inf
         with (self.study.path / "trials" / f"{name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "rltrain", *command],
-                cwd=self.study.folder,
                 env={**os.environ, **self.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is this process's.
-                pass_fds=(self._lock,),
-                preexec_fn=_prepare(self.slot.cores),
+                pass_fds=(self.lock,),
+                preexec_fn=_prepare(self._slot.cores),
             )
 
     def poll(self) -> Ended | None:
@@ -94,10 +91,7 @@ class Job(ABC):
                 self._send(signal.SIGTERM if waited < 2 * _TO_STOP else signal.SIGKILL)
             return None
         unasked = status in STOPPED and not self.asked
-        ended = Ended("stopped") if unasked or self.asked == "stopped" else self.after(status)
-        if ended is not None:
-            os.close(self._lock)
-        return ended
+        return Ended("stopped") if unasked or self.asked == "stopped" else self.after(status)
 
     @abstractmethod
     def watch(self) -> None:
@@ -119,7 +113,7 @@ class Job(ABC):
     def failed(self, name: str, status: int) -> Ended:
         """Return that a process has failed, and why, in a line."""
         log = self.study.path / "trials" / f"{name}.log"
-        lines = read_text(log, LARGEST).strip().splitlines() or ["it said nothing"]
+        lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
         why = lines[-1].removeprefix("rltrain: ")
         if status < 0:
             why = f"killed by {signal.Signals(-status).name}"

@@ -13,7 +13,14 @@ OWN, COMMAND = Group("the study"), Scope.COMMAND
 class StudyOptions:
     """What is searched for, and how: kept in `study.yaml`."""
 
-    trials: int = OWN.number(20, COMMAND, "trials of all workers", 1, flags=("--n-trials",))
+    trials: int | None = OWN.number(
+        None,
+        COMMAND,
+        "trials of all workers",
+        1,
+        flags=("--n-trials",),
+        default_text="20; of a grid, all",
+    )
     seeds: int = OWN.number(
         1, COMMAND, "runs of a trial, with seeds that follow --seed; their interquartile mean", 1
     )
@@ -28,7 +35,7 @@ class StudyOptions:
         None, COMMAND, "environment steps that end a trial", 1, flags=("-n", "--n-timesteps")
     )
     time: int | None = OWN.number(None, COMMAND, "time that ends a trial", 1, metavar="SECONDS")
-    sampler: str = OWN.named("tpe", COMMAND, "Optuna's sampler: tpe, or TPESampler(gamma=...)")
+    sampler: str = OWN.named("tpe", COMMAND, "Optuna's sampler, such as tpe(multivariate=true)")
     pruner: str | None = OWN.named(
         None, COMMAND, "Optuna's pruner; nop prunes nothing", default_text="median"
     )

@@ -71,8 +71,9 @@ def explored(values: Mapping[str, Any], space: Space, random: Random) -> dict[st
     others, found = sample(space, random.getrandbits(32)), {}
     for key, each in space.items():
         anew, choice = random.random() < _ANEW, isinstance(each, CategoricalDistribution)
-        factor = 1 if choice else _FACTORS[random.random() < 0.5]
-        found[key] = others[key] if anew else nearest(each, values[key] * factor)
+        factor = _FACTORS[random.random() < 0.5]
+        near = values[key] if choice else nearest(each, values[key] * factor)
+        found[key] = others[key] if anew else near
     return found
 
 
@@ -97,7 +98,10 @@ class Population:
         """Return the members that have ended a generation."""
         names = [self._file(Found(n, {}, generation=generation)) for n in range(self._size)]
         files = [self.study.path / name for name in names]
-        return [Found(**json.loads(file.read_text())) for file in files if file.is_file()]
+        try:
+            return [Found(**json.loads(file.read_text())) for file in files if file.is_file()]
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"{files[0].parent}: a file is damaged ({error}).") from error
 
     def found(self) -> list[Found]:
         """Return all members, after each generation."""
@@ -147,7 +151,7 @@ class Population:
         if member.generation and member.parent is not None:
             before = Found(member.parent, {}, generation=member.generation - 1)
             run = self.study.runs_of(before.name)[-1]
-            options["checkpoint"] = str(run.checkpoint().path.absolute())
+            options["checkpoint"] = str(run.checkpoint().path)
         return options
 
     def write(self, member: Found) -> None:

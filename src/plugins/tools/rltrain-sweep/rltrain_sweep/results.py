@@ -25,7 +25,9 @@ def show_best(study: Study) -> int:
     if (best := best_of(found, study.settings.minimize)) is None:
         raise UsageError(f"{study.path}: no trial is complete yet ({counts or 'none began'}).")
     name = f"{best.name}-seed-{study.seed}" if study.settings.seeds > 1 else best.name
-    run, file = study.runs_of(name)[-1].path, study.path / "best.yaml"
+    if not (runs := study.runs_of(name)):
+        raise UsageError(f"{study.path}: the run folder of {name} is gone.")
+    run, file = runs[-1].path, study.path / "best.yaml"
     shutil.copyfile(run / "agent.yaml", file)
     print(f"\ntrials   {counts}")
     print(f"best     {best.name}, {study.settings.objective} {best.value:.6g}")

@@ -6,6 +6,7 @@ Its parameters are Optuna's distributions, by the dotted key of the option.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import math
 import re
@@ -55,9 +56,13 @@ def with_values(options: Mapping[str, Any], values: Mapping[str, Any]) -> dict[s
 
 def written_out(options: Mapping[str, Any]) -> dict[str, Any]:
     """Return options in which each `a,b`, as for Hydra's multirun, is `choice(a,b)`."""
-    texts = {key: value for key, value in flat(options) if isinstance(value, str)}
-    several = {k: x for k, x in texts.items() if not _CALL.fullmatch(x) and len(_split(x)) > 1}
-    return with_values(options, {key: f"choice({text})" for key, text in several.items()})
+    return with_values(options, {key: as_choice(value) for key, value in flat(options)})
+
+
+def as_choice(value: Any) -> Any:
+    """Return `choice(a,b)` for `a,b`, and any other value as it is."""
+    several = isinstance(value, str) and not _CALL.fullmatch(value) and len(_split(value)) > 1
+    return f"choice({value})" if several else value
 
 
 def values_of(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -73,15 +78,13 @@ def values_of(params: Mapping[str, Any]) -> dict[str, Any]:
 def ends_of(each: BaseDistribution) -> list[Any]:
     """Return values that have to be possible: of a range both ends, and one between them."""
     if isinstance(each, CategoricalDistribution):
-        return list(values_of({str(x): x for x in each.choices}).values())
+        return [values_of({"": choice})[""] for choice in each.choices]
     assert isinstance(each, (FloatDistribution, IntDistribution))
     return [each.low, each.high, nearest(each, each.low + 0.382 * (each.high - each.low))]
 
 
 def nearest(each: BaseDistribution, value: Any) -> Any:
-    """Return the value of a parameter that is the nearest to a number; of a choice, the same."""
-    if isinstance(each, CategoricalDistribution):
-        return value
+    """Return the value of a parameter that is the nearest to a number."""
     assert isinstance(each, (FloatDistribution, IntDistribution))
     value = min(max(value, each.low), each.high)
     if each.step is not None:
@@ -155,7 +158,7 @@ def _split(text: str) -> list[str]:
     """Return the parts between commas that are in no brackets and no quotes."""
     parts, depth, quote = [""], 0, ""
     for letter in text:
-        if quote or letter in "'\"":
+        if quote or (letter in "'\"" and not parts[-1].strip()):
             quote = "" if quote == letter else quote or letter
         depth += (letter in "([{") - (letter in ")]}") if not quote else 0
         if letter == "," and not depth and not quote:
@@ -167,12 +170,12 @@ def _split(text: str) -> list[str]:
 
 def _plain(text: str) -> Any:
     """Return a value as an override has it: `3e-4` is a number."""
-    try:
-        return float(text) if "e" in text.lower() else yaml.safe_load(text)
-    except ValueError:
-        return yaml.safe_load(text)
-    except yaml.YAMLError:
-        return text
+    with contextlib.suppress(ValueError):
+        return int(text) if text.lstrip("+-").isdigit() else float(text)
+    with contextlib.suppress(yaml.YAMLError):
+        found = yaml.safe_load(text)
+        return text if isinstance(found, datetime.date) else found
+    return text
 
 
 def _as_choice(value: Any) -> Any:

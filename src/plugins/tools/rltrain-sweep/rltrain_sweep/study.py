@@ -6,9 +6,12 @@ does its run. One whose lock is free is taken up again, under its own number, by
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import fcntl
 import functools
+import json
+import math
 import os
 import re
 import time
@@ -19,21 +22,23 @@ from typing import Any
 
 import numpy as np
 import optuna
-import yaml
 from optuna.storages import BaseStorage, JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.trial import Trial, TrialState
 
+from rltrain.commands import read_flags
 from rltrain.errors import UsageError, in_a_line
 from rltrain.options import RunOptions, load_yaml
-from rltrain.runs import Run, check_writable, load_runs
+from rltrain.runs import Run, RunFolder, check_writable
 from rltrain_sweep.checks import make_pruner, make_sampler
 from rltrain_sweep.options import StudyOptions
-from rltrain_sweep.space import space_in, values_of
+from rltrain_sweep.space import ends_of, space_in, values_of
 
 optuna.logging.set_verbosity(optuna.logging.WARNING)
 
 _FILE = "study.yaml"
+_TRIALS = 20
+"""Where the user does not say how many."""
 _TO_LOCK = 60.0
 """Seconds in which another worker has chosen its next trial."""
 
@@ -68,19 +73,23 @@ class Study:
 
     def __init__(self, path: Path) -> None:
         """Read the folder; `UsageError` if it is no study, or of another version."""
-        self.path, file = path, path / _FILE
-        if not file.is_file():
+        self.path = path = path.absolute()
+        self.runs = path / "runs"
+        if not (path / _FILE).is_file():
             raise UsageError(f"{path}: is no study: {_FILE} is missing. Name a study's folder.")
-        found = load_yaml(str(file), "sweep")
+        found = load_yaml(str(path / _FILE), "sweep")
         try:
             self.options: Mapping[str, Any] = found.pop("run")
             self.folder: str = found.pop("folder")
-            self.settings = StudyOptions(**found)
-        except (KeyError, TypeError) as error:
-            raise UsageError(f"{file}: is damaged, or of another version: {error}.") from error
-        self.space = space_in(self.options)
-        self.runs = path / "runs"
-        self.seed = int(self.options.get("seed", RunOptions.seed))
+            self.settings = read_flags(StudyOptions, argparse.Namespace(**found))
+            self.space = space_in(self.options)
+            given = self.options.get("seed")
+            self.seed = RunOptions.seed if given is None or "seed" in self.space else int(given)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise UsageError(f"{path / _FILE}: is damaged ({in_a_line(error):.200}).") from error
+        check_writable("study", str(path))
+        for name in ("locks", "trials", "population"):
+            (path / name).mkdir(exist_ok=True)
 
     @classmethod
     def create(cls, path: Path, settings: StudyOptions, run: Mapping[str, Any]) -> Study:
@@ -91,7 +100,8 @@ class Study:
         """
         check_writable("study", str(path))
         kept = {each.name: getattr(settings, each.name) for each in fields(StudyOptions)}
-        content = {**kept, "folder": os.getcwd(), "run": _as_yaml(run)}
+        text = json.dumps({**kept, "folder": os.getcwd(), "run": run}, indent=2)
+        content = json.loads(text)
         before = load_yaml(str(path / _FILE), "--study") if (path / _FILE).exists() else {}
         for name, value in before.items():
             if name != "trials" and value != content.get(name):
@@ -99,9 +109,8 @@ class Study:
                     f"--study {path}: has another {name}, {value}, not {content.get(name)}. "
                     f"Name another folder, or continue it: rltrain sweep work {path}."
                 )
-        for name in ("locks", "trials", "population"):
-            (path / name).mkdir(parents=True, exist_ok=True)
-        (path / _FILE).write_text(yaml.safe_dump(content, sort_keys=False))
+        path.mkdir(parents=True, exist_ok=True)
+        RunFolder(path).write_atomically(_FILE, lambda file: file.write_text(text))
         return cls(path)
 
     def lock(self, name: str) -> int | None:
@@ -132,8 +141,9 @@ class Study:
         """Where Optuna keeps the trials; `UsageError` if that cannot be opened."""
         url = self.settings.storage
         try:
-            if url is not None:
-                return optuna.storages.get_storage(url)
+            if url is not None:  # A file of SQLite is in the working folder of the study.
+                here = re.sub("^sqlite:///(?!/)", f"sqlite:///{self.folder}/", url)
+                return optuna.storages.get_storage(here)
             return JournalStorage(JournalFileBackend(str(self.path / "journal.log")))
         except Exception as error:  # Of SQLAlchemy, of a driver, or a damaged journal.
             where = f"--storage {url}" if url else self.path
@@ -144,7 +154,7 @@ class Study:
         """Optuna's study."""
         return optuna.create_study(
             storage=self.storage,
-            study_name=self.path.name,
+            study_name="sweep" if self.settings.storage is None else self.path.resolve().name,
             direction="minimize" if self.settings.minimize else "maximize",
             pruner=make_pruner(self.settings),
             sampler=self._sampler(0),
@@ -156,6 +166,13 @@ class Study:
         seed = int(np.random.SeedSequence((self.seed, number)).generate_state(1)[0])
         one_sequence = re.search("qmc|grid", self.settings.sampler.lower())
         return make_sampler(self.settings, self.space, self.seed if one_sequence else seed)
+
+    @property
+    def trials(self) -> float:
+        """How many there are in all; a grid has no more than its points."""
+        grid = "grid" in self.settings.sampler.lower()
+        points = math.prod(len(ends_of(x)) for x in self.space.values()) if grid else math.inf
+        return min(points, self.settings.trials or (points if grid else _TRIALS))
 
     def take(self) -> tuple[Trial, int] | None:
         """Take up a trial whose worker has died, or begin the next one; return its lock, too."""
@@ -172,7 +189,7 @@ class Study:
                     self.optuna.tell(each.number, state=TrialState.FAIL)
                     os.close(lock)  # Its worker died before it had all values: nothing has run.
             begun = [each for each in found if each.values]
-            if len(begun) >= self.settings.trials and all(x.state != "waiting" for x in found):
+            if len(begun) >= self.trials and all(each.state != "waiting" for each in found):
                 return None
             self.optuna.sampler = self._sampler(len(begun))
             trial = self.optuna.ask(dict(self.space))
@@ -197,11 +214,4 @@ class Study:
         found = [*self.runs.glob(f"*/*/*_{name}"), *self.runs.glob(f"*/*/*_{name}_[0-9]*")]
         files = [each / "metrics.jsonl" for each in found]
         files = [each for each in files if each.is_file() and each.stat().st_size]
-        return load_runs(file.parent for file in sorted(files, key=lambda x: x.stat().st_mtime_ns))
-
-
-def _as_yaml(value: Any) -> Any:
-    """Return a value with lists for tuples, as YAML has them."""
-    if isinstance(value, Mapping):
-        return {str(key): _as_yaml(each) for key, each in value.items()}
-    return [_as_yaml(each) for each in value] if isinstance(value, (list, tuple)) else value
+        return [Run(file.parent) for file in sorted(files, key=lambda x: x.stat().st_mtime_ns)]

@@ -12,9 +12,10 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
+from rltrain.options import flag
 from rltrain.records import Scalars
-from rltrain.runs import Run, read_text
-from rltrain_sweep.job import LARGEST, STOPPED, Ended, Job, Slot
+from rltrain.runs import Run
+from rltrain_sweep.job import STOPPED, Ended, Job, Slot
 from rltrain_sweep.space import shown, values_of
 from rltrain_sweep.study import Found, Study
 
@@ -57,7 +58,7 @@ class Search:
         over = sum(each.state in ("complete", "pruned", "failed") for each in found)
         self._over += 1
         one = (time.monotonic() - self._began) / self._over
-        minutes, seconds = divmod(round(one * max(self.study.settings.trials - over, 0)), 60)
+        minutes, seconds = divmod(round(one * max(self.study.trials - over, 0)), 60)
         return f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d}"
 
 
@@ -69,7 +70,8 @@ class Trial(Job):
         super().__init__(study, Found(trial.number, values_of(trial.params)), lock, slot)
         self._trial, self._several = trial, study.settings.seeds > 1
         before = study.optuna.get_trials(deepcopy=False)[trial.number].intermediate_values
-        self._values = list(before.values()) if self._several else []
+        done = list(before.values())[: study.settings.seeds - 1]  # The last is not over.
+        self._values = done if self._several else []
         self._next = max(before, default=-1) + 1
         self._start()
 
@@ -110,14 +112,20 @@ class Trial(Job):
         """Return how the trial has ended; None if it is evaluated, or the next seed begins."""
         name, asked, settings = self._name, self.asked, self.study.settings
         runs = self.study.runs_of(name)
-        if status not in (0, *STOPPED):
+        if status not in (0, *STOPPED) or not runs:
             return self.failed(name, status)
         if asked == "pruned":
             return Ended("pruned", self._last(runs))
         evaluates = settings.objective.startswith("evaluate")
         if evaluates and asked != "evaluate":
-            gpu = ["--gpu-ids", str(self.slot.gpus[0])] if self.slot.gpus else []
-            self.start(name, "evaluate", str(runs[-1].path.absolute()), *gpu)
+            given = {name: self.options.get(name) for name in ("device", "gpu_ids")}
+            where = [
+                word
+                for option, value in given.items()
+                if value
+                for word in (flag(option), *map(str, value if option == "gpu_ids" else [value]))
+            ]
+            self.start(name, "evaluate", str(runs[-1].path), "--trust", *where)
             self.asked = "evaluate"
             return None
         value = evaluated(runs[-1], settings.objective) if evaluates else self._last(runs)
@@ -136,7 +144,8 @@ class Trial(Job):
     def _last(self, runs: Sequence[Run]) -> float | None:
         """Return the objective at the end of the budget."""
         most = self.study.settings.frames or math.inf
-        within = [each for each in (runs[-1].scalars if runs else ()) if each.frames <= most]
+        every = [each for run in runs for each in run.scalars]
+        within = [each for each in every if each.frames <= most] or every[:1]
         return value_of(within[-1], self.study.settings.objective) if within else None
 
 
@@ -151,7 +160,7 @@ def evaluated(run: Run, objective: str) -> float | None:
     """Return what `rltrain evaluate` has kept of a run: `evaluate` is the mean, or its `iqm`."""
     name = "iqm" if objective == "evaluate.iqm" else "returns"
     try:
-        lines = read_text(run.path / "evaluations.jsonl", LARGEST, run.path).splitlines()
+        lines = (run.path / "evaluations.jsonl").read_text().splitlines()
         return float(json.loads(lines[-1])[name])
     except (OSError, ValueError, LookupError, TypeError):
         return None

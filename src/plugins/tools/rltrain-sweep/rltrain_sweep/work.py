@@ -24,7 +24,12 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def start_work(study: Study, parallel: int) -> int:
-    """Work on a study in so many slots; return the exit status."""
+    """Work on a study in so many slots, in its working folder; return the exit status."""
+    try:
+        os.chdir(study.folder)
+    except OSError as error:
+        why = f"its working folder {study.folder} is not here ({error.strerror})"
+        raise UsageError(f"{study.path}: {why}. Give it the same path on this machine.") from error
     slots = slots_of(study, parallel)
     more = f"rltrain sweep work {study.path}"
     print(f"study {study.path}; another worker: {more}", flush=True)
@@ -51,9 +56,13 @@ def work_on(work: Search | Population, slots: Sequence[Slot]) -> int:
             for index, job in list(running.items()):
                 if (ended := job.poll()) is not None:
                     del running[index]
-                    print(work.row(job, ended), flush=True)
+                    with work.study.locked():  # No worker takes it between result and release.
+                        print(work.row(job, ended), flush=True)
+                        os.close(job.lock)
                     if ended.state == "failed":
                         note(one_line(f"{job.found.name} failed: {ended.reason}"))
+                elif heard and not job.asked:
+                    job.stop()
     if heard:
         note(f"to continue: rltrain sweep work {work.study.path}")
         return 130 if heard[0] == signal.SIGINT else 75
@@ -62,17 +71,17 @@ def work_on(work: Search | Population, slots: Sequence[Slot]) -> int:
 
 @contextlib.contextmanager
 def _signals(running: dict[int, Job]) -> Iterator[list[int]]:
-    """Let signals stop what runs; a second one ends it at once. Yield those that were heard."""
+    """Yield the signals that were heard; the second one ends at once what still saves."""
     heard: list[int] = []
 
-    def stop(number: int, _: Any) -> None:
+    def hear(number: int, _: Any) -> None:
         heard.append(number)
-        for each in running.values():
+        for each in running.values() if len(heard) > 1 else ():
             each.stop()
 
     # Under nohup, SIGHUP stays ignored.
     taken = [each for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
-    before = {each: signal.signal(each, stop) for each in taken}
+    before = {each: signal.signal(each, hear) for each in taken}
     try:
         yield heard
     finally:
@@ -96,11 +105,12 @@ def slots_of(study: Study, parallel: int) -> list[Slot]:
         if not share:
             note(f"{parallel} trials share {len(cores)} cores")
         return [Slot(cores=tuple(cores[i * share : (i + 1) * share])) for i in range(parallel)]
-    gpus = study.options.get("gpu_ids")
-    if not isinstance(gpus, list):
+    gpus = plan.config.gpu_ids
+    if gpus is None:
         every = {"gpu_ids": "all", "distributed": True, "nproc_per_node": "gpu", "device": None}
-        gpus = list(range(int(make_plan({**plan.options, **every}).config.nproc_per_node or 1)))
+        gpus = tuple(range(int(make_plan({**plan.options, **every}).config.nproc_per_node or 1)))
     share = len(gpus) // parallel
     if not share:
         raise UsageError(f"--parallel {parallel}: there are {len(gpus)} GPUs; give at most that.")
-    return [Slot(gpus=tuple(map(int, gpus[i * share : (i + 1) * share]))) for i in range(parallel)]
+    share = share if plan.config.distributed else 1
+    return [Slot(gpus=gpus[i * share : (i + 1) * share]) for i in range(parallel)]

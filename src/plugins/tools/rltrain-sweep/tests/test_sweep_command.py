@@ -29,6 +29,12 @@ WRONG = {
     f"{VARIES} --population 4 --generation 3 --max-iterations 10": "as a multiple of it",
     f"{VARIES} --population 4 --generation 5 --max-iterations 10 --seeds 2": "--seeds: a popul",
     f"{VARIES} --generation 5": "add --population",
+    '"--seed=range(3)" --population 4 --generation 5 --max-iterations 10': "--seed: may not vary",
+    f"{VARIES} --seed -1": "--seed -1: a study needs a seed from 0",
+    f'{VARIES} --sampler "tpe(gamma=0.2)"': "--sampler tpe(gamma=0.2)",
+    f'{VARIES} --pruner "patient(wrapped_pruner=median,patience=2)"': "--pruner patient",
+    f"Pendulum-v1 more {VARIES}": "name one task",
+    "work here --trials 9": "--trials: is the study's own",
     f"{VARIES} --space none.yaml": "--space none.yaml",
     "work": "name the folder of one study",
     "work here": "here: is no study",
@@ -39,8 +45,8 @@ WRONG = {
 @pytest.mark.parametrize("line", WRONG)
 def test_a_mistake_is_a_line_before_a_trial_starts(line, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    study = [] if line.startswith(("work", "best")) else ["--study", "st"]
-    assert main(["sweep", "--library", "rl_games", *shlex.split(line), *study]) == 2
+    begins = [] if line.startswith(("work", "best")) else ["--library", "rl_games", "--study", "st"]
+    assert main(["sweep", *shlex.split(line), *begins]) == 2
     said = capsys.readouterr().err
     assert WRONG[line] in said
     assert "Traceback" not in said

@@ -28,6 +28,7 @@ TEXTS = {
     "range(0, 1, 0.25)": Float(0, 0.75, step=0.25),
     "choice(elu, relu)": Choice(["elu", "relu"]),
     "choice(1e-3, 2, true, null, 'a,b')": Choice([1e-3, 2, True, None, "a,b"]),
+    "choice(it's, 2020-01-01)": Choice(["it's", "2020-01-01"]),
     "choice([64,64], [32])": Choice(["[64, 64]", "[32]"]),
 }
 
@@ -71,6 +72,7 @@ def test_values_reach_the_run_as_it_takes_them():
     )
     assert nearest(Int(1, 7, step=2), 4.4) == 5
     assert nearest(Float(0, 1), 1.2) == 1
+    assert ends_of(Choice([1, "1", True])) == [1, "1", True]
 
 
 WANTED = {
@@ -81,7 +83,7 @@ WANTED = {
 HYDRA = {
     "agent.params.config.learning_rate": "tag(log,interval(1e-4,1e-2))",
     "agent.params.config.mini_epochs": "range(2,9,2)",
-    "env.pole_length": "choice(0.5,1.0)",
+    "env.pole_length": "0.5,1.0",
 }
 SEARCH = {
     "agent.params.config.learning_rate": {"type": "float", "low": 1e-4, "high": 1e-2, "log": True},

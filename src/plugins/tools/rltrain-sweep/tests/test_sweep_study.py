@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,9 @@ from rltrain_sweep.trial import best_of, interquartile_mean
 from rltrain_sweep.work import slots_of
 
 RUN = {"agent": {"lr": "log(1e-4,1e-2)"}, "env": {"length": "choice(0.5,1.0)"}, "seed": 3}
+
+
+SPACE = {"lr": FloatDistribution(1e-4, 1e-2, log=True), "act": CategoricalDistribution(["a", True])}
 
 
 def a_study(path, **settings):
@@ -83,6 +87,30 @@ def test_what_optuna_does_not_have_is_named(tmp_path, settings, reason):
         _ = a_study(tmp_path / "st", **settings).optuna
 
 
+def test_a_folder_may_be_moved_and_named_by_any_path(tmp_path, monkeypatch):
+    a_study(tmp_path / "st").take()
+    (tmp_path / "st").rename(tmp_path / "other")
+    monkeypatch.chdir(tmp_path / "other")
+    assert len(Study(Path()).found()) == 1
+
+
+@pytest.mark.parametrize("damage", ["trials: many", "run: 3", "seeds: 0", "[", ""])
+def test_a_damaged_study_is_named(tmp_path, damage):
+    file = a_study(tmp_path / "st").path / "study.yaml"
+    file.write_text(damage)
+    with pytest.raises(UsageError, match=r"study\.yaml|--trials|--seeds"):
+        Study(tmp_path / "st")
+
+
+def test_a_grid_has_no_more_trials_than_points(tmp_path):
+    run = {"agent": {"lr": "choice(1,2,3)"}, "env": {"length": "choice(0.5,1.0)"}}
+    study = Study.create(tmp_path / "st", StudyOptions(sampler="grid"), run)
+    assert study.trials == 6
+    drawn = {str(study.take()[0].params) for _ in range(6)}
+    assert len(drawn) == 6
+    assert study.take() is None
+
+
 def test_a_database_keeps_the_trials_too(tmp_path):
     study = a_study(tmp_path / "st", storage=f"sqlite:///{tmp_path}/st.db")
     trial, lock = study.take()
@@ -92,13 +120,10 @@ def test_a_database_keeps_the_trials_too(tmp_path):
     assert study.optuna.trials[0].state == TrialState.COMPLETE
 
 
-SPACE = {"lr": FloatDistribution(1e-4, 1e-2, log=True), "act": CategoricalDistribution(["a", "b"])}
-
-
 def members(*values, saved=None):
     saved = saved or "y" * len(values)
     return [
-        Found(n, {"lr": 1e-3, "act": "a"}, value, "complete", 0, n, "x" if s == "y" else None)
+        Found(n, {"lr": 1e-3, "act": True}, value, "complete", 0, n, "x" if s == "y" else None)
         for n, (value, s) in enumerate(zip(values, saved, strict=True))
     ]
 
@@ -118,9 +143,9 @@ def test_the_worst_go_on_from_the_best_that_have_saved(values, saved, minimize, 
     decided = decide(members(*values, saved=saved), SPACE, 1, minimize)
     assert [parent for parent, _ in decided] == parents
     for number, (parent, new) in enumerate(decided):
-        assert (new == {"lr": 1e-3, "act": "a"}) is (parent == number)
+        assert (new == {"lr": 1e-3, "act": True}) is (parent == number)
         assert 1e-4 <= new["lr"] <= 1e-2
-        assert new["act"] in "ab"
+        assert new["act"] is True or new["act"] == "a", "a choice is no number"
     assert decided == decide(members(*values, saved=saved), SPACE, 1, minimize)
 
 
@@ -142,7 +167,7 @@ def test_several_seeds_are_their_interquartile_mean():
 
 
 def plan_of(kind, ranks=1, nodes=False):
-    config = SimpleNamespace(device_kind=kind, nproc_per_node=ranks)
+    config = SimpleNamespace(device_kind=kind, nproc_per_node=ranks, gpu_ids=None, distributed=True)
     return SimpleNamespace(config=config, starts_nodes=nodes, options={})
 
 
