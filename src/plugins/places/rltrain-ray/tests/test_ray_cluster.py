@@ -120,6 +120,11 @@ def finished(process, timeout=240) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+def begun(condition) -> None:
+    """Wait for a run's ranks: next to other work, Ray starts its first processes in a minute."""
+    wait_for(condition, 200)
+
+
 def ranks_of(folder) -> list[int]:
     """Return the processes whose working directory is this folder, the command itself excepted."""
     found = []
@@ -168,7 +173,7 @@ def test_all_nodes_start_again_and_go_on_from_the_checkpoint(start, tmp_path):
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGUSR1, 75)])
 def test_a_run_that_is_asked_to_end_saves_a_checkpoint(start, tmp_path, number, status):
     run = start(*RUN, *FOREVER, "--checkpoint-interval", "100000")
-    wait_for(lambda: any(path.stat().st_size for path in tmp_path.glob("logs/*/*/*/metrics.jsonl")))
+    begun(lambda: any(path.stat().st_size for path in tmp_path.glob("logs/*/*/*/metrics.jsonl")))
     run.send_signal(number)
     ended, out, err = finished(run, 60)
     assert ended == status, out + err
@@ -183,7 +188,7 @@ def test_a_run_that_is_asked_to_end_saves_a_checkpoint(start, tmp_path, number, 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_second_request_ends_the_ranks_of_all_nodes_at_once(start, tmp_path, number, status):
     run = start(*RUN, *FOREVER[:-1], "1", "agent.num_steps_per_env=100000000")
-    wait_for(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_1.log")))
+    begun(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_1.log")))
     time.sleep(3)
     run.send_signal(number)
     time.sleep(3)
@@ -197,7 +202,7 @@ def test_a_second_request_ends_the_ranks_of_all_nodes_at_once(start, tmp_path, n
 def test_sigterm_ends_the_ranks_which_have_the_cpus_of_one_each(start, tmp_path):
     # A signal is no failure after which the nodes start again.
     run = start(*RUN[:-3], "1", "--nproc-per-node", "2", *FOREVER, "--max-restarts", "1")
-    wait_for(lambda: [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"])
+    begun(lambda: [path.read_text() for path in tmp_path.glob("threads_*")] == ["1", "1"])
     run.terminate()
     status, _out, err = finished(run)
     assert (status, err) == (75, "")
@@ -256,7 +261,7 @@ def test_a_node_that_dies_ends_the_run_and_is_named(start, cluster, tmp_path):
     running, _ = cluster
     extra = running.add_node(num_cpus=2, resources={"extra": 1}, object_store_memory=80 << 20)
     run = start(*RUN[:5], "3", *RUN[6:], *FOREVER)
-    wait_for(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_2.log")))
+    begun(lambda: list(tmp_path.glob("logs/*/*/*/logs/rank_2.log")))
     running.remove_node(extra, allow_graceful=False)
     status, out, err = finished(run, 60)
     assert status == 1, out + err
