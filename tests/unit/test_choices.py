@@ -181,25 +181,15 @@ def test_the_key_says_library_and_algorithm(key):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    "options",
     [
-        (
-            {"agent_config": "rsl_rl_destillation"},
-            "--agent-config rsl_rl_destillation: there is no such file, and no such options are "
-            "registered with the task Bot. Did you mean 'rsl_rl_distillation'? There are: rsl_rl, "
-            "rsl_rl_distillation, skrl.",
-        ),
-        *(
-            (
-                {"agent_config": "skrl", name: value},
-                f"--agent-config skrl: these are options of {of}. Leave out --{name} {value}.",
-            )
-            for name, value, of in (("library", "rsl_rl", "skrl"), ("algorithm", "sac", "ppo"))
-        ),
+        {"agent_config": "rsl_rl_destillation"},
+        {"agent_config": "skrl", "library": "rsl_rl"},
+        {"agent_config": "skrl", "algorithm": "sac"},
     ],
 )
-def test_what_does_not_fit_is_refused(options, message):
-    assert refusal(chosen, **options) == message
+def test_what_does_not_fit_is_refused(options):
+    check_said(refusal(chosen, **options))
     without = dataclasses.replace(TASK, agents={})
     check_said(refusal(chosen, without, agent_config="skrl"))
 

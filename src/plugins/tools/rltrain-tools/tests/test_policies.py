@@ -112,7 +112,7 @@ def test_a_file_alone_has_the_options_that_its_task_is_registered_with(
         ("{run}", "9", {}),
         ("{run}", "./gone.txt", {}),
         ("{run}/checkpoints/last.txt", "best", {}),
-        ("x" * 300, None, {}),
+        pytest.param("x" * 300, None, {}, id="endless"),
     ],
 )
 def test_what_is_not_there_is_named(run, named, choice, given):
