@@ -28,6 +28,7 @@ DIFFERS = {
     r"\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d(_\d+)?": "TIME",  # Of a run's folder.
     r"\b0x[0-9a-f]{8,}": "ADDRESS",
     r"\bfixture_\d+_": "fixture_",
+    r"\bpathlib\._local\.": "pathlib.",  # Of Python 3.13.
     r"[\w./-]*/site-packages/": "SITE/",
     r"(\.py(:|\", line ))\d+": r"\1LINE",
     r"\b(rsl_rl|skrl) \d+(\.\d+)+": r"\1 VERSION",
