@@ -16,7 +16,7 @@ from rltrain.commands import make_plan
 from rltrain.errors import UsageError, in_a_line, suggest
 from rltrain.options import flag
 from rltrain_sweep.options import StudyOptions, SweepOptions
-from rltrain_sweep.space import Space, ends_of, space_in, with_values
+from rltrain_sweep.space import Space, ends_of, first_of, space_in, with_values
 
 _OBJECTIVES = ("return", "episode_length", "success_rate", "evaluate", "evaluate.iqm")
 _THE_STUDYS = ("log_root", "run_name", "resume", "auto_resume")
@@ -57,7 +57,7 @@ def check_study(own: SweepOptions, run: Mapping[str, Any]) -> None:
         )
     _check_population(own, run)
     _rehearse(own, space)
-    first = {key: ends_of(each)[0] for key, each in space.items()}
+    first = first_of(space)
     make_plan(with_values(run, first))
     for key, each in space.items():
         for value in ends_of(each)[1:]:

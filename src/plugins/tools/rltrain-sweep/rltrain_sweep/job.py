@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 import os
@@ -15,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rltrain.launch import end_with_parent
 from rltrain_sweep.space import with_values
 from rltrain_sweep.study import Found, Study
 
@@ -22,8 +22,6 @@ STOPPED = (75, 130, 143, -signal.SIGTERM)
 """Statuses of a run that a signal has ended."""
 _TO_STOP = 600.0
 """Seconds that a run has to save after SIGTERM, before the next signal."""
-_PR_SET_PDEATHSIG = 1
-"""In Linux's prctl.h."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def _prepare(cores: tuple[int, ...]) -> Any:
     parent = os.getpid()
 
     def prepare() -> None:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        end_with_parent(signal.SIGTERM)
         if os.getppid() != parent:
             os._exit(1)
         if cores:

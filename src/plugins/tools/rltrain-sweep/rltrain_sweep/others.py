@@ -12,7 +12,7 @@ from rltrain.commands import make_plan
 from rltrain.errors import UsageError
 from rltrain.options import get_dotted, load_yaml
 from rltrain.terminal import note
-from rltrain_sweep.space import as_choice, ends_of, flat, space_in, with_values, written_out
+from rltrain_sweep.space import as_choice, first_of, flat, space_in, with_values, written_out
 
 Found = tuple[dict[str, Any], dict[str, Any]]
 """What varies, by dotted key, such as {"agent.gamma": "choice(0.98,0.99)"}; and the study's own."""
@@ -121,8 +121,7 @@ def _of_hydra(sweeper: Mapping[str, Any]) -> Found:
 
 def _of_pbt(pbt: Mapping[str, Any], options: Mapping[str, Any]) -> Found:
     """Read a section of Isaac Lab or rl_games. Its mutations have no bounds; here: ten times."""
-    first = {key: ends_of(each)[0] for key, each in space_in(options).items()}
-    plan, found = make_plan(with_values(options, first)), {}
+    plan, found = make_plan(with_values(options, first_of(space_in(options)))), {}
     for key, how in pbt["mutation"].items():
         value = get_dotted({"agent": plan.config.agent, "env": plan.config.env}, key)
         if not isinstance(value, (int, float)):

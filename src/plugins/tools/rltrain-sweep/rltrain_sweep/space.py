@@ -83,6 +83,11 @@ def ends_of(each: BaseDistribution) -> list[Any]:
     return [each.low, each.high, nearest(each, each.low + 0.382 * (each.high - each.low))]
 
 
+def first_of(space: Space) -> dict[str, Any]:
+    """Return values of the space, the first of each parameter."""
+    return {key: ends_of(each)[0] for key, each in space.items()}
+
+
 def nearest(each: BaseDistribution, value: Any) -> Any:
     """Return the value of a parameter that is the nearest to a number."""
     assert isinstance(each, (FloatDistribution, IntDistribution))

@@ -118,13 +118,11 @@ class Trial(Job):
             return Ended("pruned", self._last(runs))
         evaluates = settings.objective.startswith("evaluate")
         if evaluates and asked != "evaluate":
-            given = {name: self.options.get(name) for name in ("device", "gpu_ids")}
-            where = [
-                word
-                for option, value in given.items()
-                if value
-                for word in (flag(option), *map(str, value if option == "gpu_ids" else [value]))
-            ]
+            where: list[str] = []
+            for option in ("device", "gpu_ids"):
+                if value := self.options.get(option):
+                    values = value if isinstance(value, list) else [value]
+                    where += [flag(option), *map(str, values)]
             self.start(name, "evaluate", str(runs[-1].path), "--trust", *where)
             self.asked = "evaluate"
             return None

@@ -14,7 +14,7 @@ from rltrain.errors import UsageError
 from rltrain.terminal import note, one_line
 from rltrain_sweep.job import Job, Slot
 from rltrain_sweep.population import Population
-from rltrain_sweep.space import ends_of, with_values
+from rltrain_sweep.space import first_of, with_values
 from rltrain_sweep.study import Study
 from rltrain_sweep.trial import Search
 
@@ -95,8 +95,7 @@ def slots_of(study: Study, parallel: int) -> list[Slot]:
     Raises:
         UsageError: there are fewer GPUs than slots.
     """
-    first = {key: ends_of(each)[0] for key, each in study.space.items()}
-    plan = make_plan(with_values(study.options, first))
+    plan = make_plan(with_values(study.options, first_of(study.space)))
     if parallel == 1 or plan.starts_nodes:
         return [Slot()] * parallel
     if plan.config.device_kind == "cpu":
